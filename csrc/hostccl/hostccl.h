@@ -1,0 +1,123 @@
+// What libhostccl.so offers beyond NCCL's ABI: host streams, completion callbacks, failure details, and the operations
+// that users of CPU tensors expect and NCCL has no name for. Meanings of NCCL's own functions are never changed.
+//
+// Ordering. A stream of nullptr means "on the calling thread": the call returns when the operation has ended. Any other
+// stream is a queue with a thread of its own; operations of one communicator run in the order in which they were given to
+// it, whatever the stream. Point-to-point requests (hostcclSend, hostcclRecv) are independent of each other and of the
+// collectives: they match by (peer, tag), in order, and never wait for another operation's turn.
+//
+// Synchronization. Every collective compares its header with every member's before it returns, so every collective
+// (broadcast too) waits until all members have entered it.
+//
+// Threads: any thread may call anything; two threads that issue collectives on one communicator must order themselves.
+// Must not know: torch, CUDA.
+#pragma once
+
+#include "nccl_abi.h"
+
+namespace hostccl {
+
+using nccl_abi::CommHandle;
+using nccl_abi::DataType;
+using nccl_abi::RedOp;
+using nccl_abi::Result;
+using nccl_abi::StreamHandle;
+
+enum class FailureKind : int {
+  kNone = 0,
+  kMismatch = 1,     // members disagree about what the next operation is
+  kPeerDead = 2,     // a member's process ended
+  kTimeout = 3,      // a deadline passed
+  kAborted = 4,      // the communicator was aborted, here or by a member
+  kPeerClosed = 5,   // a member closed its communicator while others still needed it
+  kInterrupted = 6,  // the interrupt hook asked to stop (Ctrl-C)
+  kSystem = 7,       // the operating system refused something
+  kUsage = 8,        // the arguments are wrong: nothing was issued, nobody was harmed
+};
+
+inline constexpr int kMaxFailedRanks = 64;
+
+// The first error of a communicator. It is sticky, and the same on every member that it reached.
+struct Failure {
+  FailureKind kind;
+  int reporter;       // the rank that saw it first
+  uint64_t sequence;  // of the operation, 0 when it was none
+  int nranks;         // how many of `ranks` are filled: dead, missing or disagreeing members
+  int ranks[kMaxFailedRanks];
+  char op[32];
+  char text[1024];  // one complete sentence or more, ready to be shown
+};
+
+// Called once when the request or the stream's earlier work has ended, from the thread that saw it end, with no lock of
+// hostccl held. It must not throw and must not block.
+using CompletionFn = void (*)(void* arg, Result result);
+
+// Source rank and byte count of a receive, filled before the completion is called.
+struct RecvStatus {
+  int source;
+  int tag;
+  size_t bytes;
+};
+
+inline constexpr int kAnySource = -1;
+
+#define PYCOMMS_HOSTCCL_FUNCTIONS(X)                                                                               \
+  /* Streams. A stream's thread starts at its first use and ends in stream_destroy, which drains the queue first. */\
+  X(stream_create, hostcclStreamCreate, Result, (StreamHandle * stream, const char* name))                         \
+  X(stream_destroy, hostcclStreamDestroy, Result, (StreamHandle stream))                                           \
+  /* fn is called after all earlier work of the stream, with the result of that work since the last callback. */   \
+  X(stream_notify, hostcclStreamNotify, Result, (StreamHandle stream, CompletionFn fn, void* arg))                 \
+  /* Runs queued work on the calling thread if the stream's thread has not begun it. Returns whether it ran any. */ \
+  X(stream_help, hostcclStreamHelp, int, (StreamHandle stream))                                                    \
+  /* Failure. kSuccess and kind == kNone while healthy. The text names op, ranks and sequence. */                  \
+  X(comm_get_failure, hostcclCommGetFailure, Result, (CommHandle comm, Failure* failure))                          \
+  /* The failure of the last call that this thread made, kUsage included. */                                       \
+  X(last_failure, hostcclLastFailure, Result, (Failure * failure))                                                 \
+  /* Deadline of every operation issued later, counted from when it starts. At most 2^62 ns. Default 30 min. */    \
+  X(comm_set_timeout, hostcclCommSetTimeout, Result, (CommHandle comm, int64_t nanoseconds))                       \
+  /* Ends all operations in flight with kAborted and tells the members; the handle stays valid until destroy. */   \
+  X(comm_cancel, hostcclCommCancel, Result, (CommHandle comm, const char* why))                                    \
+  /* Polled every 50 ms by threads that block in a call on their own account; nonzero ends it: kInterrupted. */    \
+  X(set_interrupt_hook, hostcclSetInterruptHook, void, (int (*hook)()))                                            \
+  /* Collectives with a count per rank, in elements, size of the communicator. Displacements in elements. */       \
+  X(all_gather_v, hostcclAllGatherv, Result,                                                                       \
+    (const void* send, void* const* recv, const size_t* counts, DataType type, CommHandle comm,                    \
+     StreamHandle stream))                                                                                         \
+  X(reduce_scatter_v, hostcclReduceScatterv, Result,                                                               \
+    (const void* const* send, void* recv, const size_t* counts, DataType type, RedOp op, CommHandle comm,          \
+     StreamHandle stream))                                                                                         \
+  X(all_to_all_v, hostcclAllToAllv, Result,                                                                        \
+    (const void* const* send, const size_t* send_counts, void* const* recv, const size_t* recv_counts,             \
+     DataType type, CommHandle comm, StreamHandle stream))                                                         \
+  X(gather_list, hostcclGatherList, Result,                                                                        \
+    (const void* send, void* const* recv, size_t count, DataType type, int root, CommHandle comm,                  \
+     StreamHandle stream))                                                                                         \
+  X(scatter_list, hostcclScatterList, Result,                                                                      \
+    (const void* const* send, void* recv, size_t count, DataType type, int root, CommHandle comm,                  \
+     StreamHandle stream))                                                                                         \
+  X(barrier, hostcclBarrier, Result, (CommHandle comm, StreamHandle stream))                                       \
+  /* Barrier on the calling thread that does not fail the communicator on timeout: the members that did not come   \
+     are listed in *missing (capacity: size of the communicator) and the call returns kTimeout on every rank. */   \
+  X(monitored_barrier, hostcclMonitoredBarrier, Result,                                                            \
+    (CommHandle comm, int64_t timeout_ns, int* missing, int* nmissing))                                            \
+  /* Point to point. fn == nullptr: blocks until done. Otherwise returns at once and fn is called later. */        \
+  X(send_tagged, hostcclSend, Result,                                                                              \
+    (const void* send, size_t count, DataType type, int peer, int tag, CommHandle comm, CompletionFn fn,           \
+     void* arg))                                                                                                   \
+  X(recv_tagged, hostcclRecv, Result,                                                                              \
+    (void* recv, size_t count, DataType type, int peer, int tag, CommHandle comm, CompletionFn fn, void* arg,      \
+     RecvStatus* status))
+
+}  // namespace hostccl
+
+// C linkage: the names are looked up with dlsym.
+extern "C" {
+#define PYCOMMS_DECLARE(member, symbol, result, parameters) result symbol parameters;
+namespace nccl_abi {
+PYCOMMS_NCCL_FUNCTIONS(PYCOMMS_DECLARE)
+}
+namespace hostccl {
+PYCOMMS_HOSTCCL_FUNCTIONS(PYCOMMS_DECLARE)
+}
+#undef PYCOMMS_DECLARE
+}
