@@ -1,0 +1,62 @@
+"""What a function that runs on a rank may ask for beside its arguments. Lives in the worker process only."""
+
+from __future__ import annotations
+
+import importlib
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    from .job import Job
+
+
+class Context:
+    def __init__(self, job: Job, parent: Connection) -> None:
+        self._job = job
+        self._parent = parent
+
+    @property
+    def backend(self) -> str:
+        return self._job.backend
+
+    def store(self, name: str) -> Store:
+        """A store of this run, shared by its ranks and served by the parent, so that it outlives any rank."""
+        timeout = timedelta(seconds=self._job.group_timeout)
+        server = TCPStore("127.0.0.1", self._job.store_port, is_master=False, timeout=timeout)
+        return PrefixStore(f"{self._job.name}/{name}", server)
+
+    def init(self, name: str = "world", timeout: float | None = None, **options: Any) -> None:
+        """init_process_group over all ranks of this run."""
+        if self.backend == "nccl2":
+            importlib.import_module("pycomms")  # registers the backend
+        dist.init_process_group(
+            self.backend,
+            store=self.store(name),
+            rank=self._job.rank,
+            world_size=self._job.world,
+            timeout=timedelta(seconds=timeout or self._job.group_timeout),
+            **options,
+        )
+
+    def tell(self, message: Any) -> None:
+        """Hands a message to the parent: `Run.told(rank)` waits for it."""
+        self._parent.send(("told", message))
+
+
+_current: Context | None = None
+
+
+def context() -> Context:
+    if _current is None:
+        raise RuntimeError("context() is for functions that run on a rank")
+    return _current
+
+
+def set_context(current: Context | None) -> None:
+    global _current
+    _current = current

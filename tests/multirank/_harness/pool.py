@@ -1,0 +1,111 @@
+"""Warm worker processes, made by a fork server that has imported torch once, so that a new rank costs milliseconds.
+
+Used by the test's thread only. Must not know about jobs or process groups.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from multiprocessing.forkserver import set_forkserver_preload
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import worker
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkServerProcess
+
+_STACK_DEADLINE_S = 5.0
+_END_OF_STACKS = "Current thread"
+
+
+class Worker:
+    def __init__(self, process: ForkServerProcess, connection: Connection, log_path: Path) -> None:
+        self.process = process
+        self.connection = connection
+        self._log_path = log_path
+        self._log_start = 0
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def begin_log(self) -> None:
+        self._log_start = self._log_path.stat().st_size if self._log_path.exists() else 0
+
+    def log(self) -> str:
+        with self._log_path.open("rb") as file:
+            file.seek(self._log_start)
+            return file.read()[-20_000:].decode(errors="replace")
+
+    def stacks(self) -> str:
+        """Makes the process write the Python stacks of all its threads, whatever it is doing, and reads them."""
+        before = len(self.log())
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGUSR1)
+        deadline = time.monotonic() + _STACK_DEADLINE_S
+        while time.monotonic() < deadline and self.process.is_alive():
+            text = self.log()
+            if _END_OF_STACKS in text[before:]:
+                break
+            self.process.join(0.05)  # a bounded wait that also ends when the process does
+        return self.log()
+
+    def signal(self, number: int) -> None:
+        if self.process.is_alive():
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join(10.0)
+        self.connection.close()
+        self.process.close()
+        self._log_path.unlink(missing_ok=True)
+
+
+class Pool:
+    def __init__(self) -> None:
+        set_forkserver_preload(["torch", "torch.distributed", "pytest", worker.__name__])
+        self._context = multiprocessing.get_context("forkserver")
+        self._logs = tempfile.TemporaryDirectory(prefix="pycomms-test-")
+        self._serial = itertools.count()
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+
+    def take(self, count: int, fresh: bool) -> list[Worker]:
+        """`count` workers that nobody else uses; `fresh` ones have never run anything."""
+        idle = [] if fresh else [self._idle.pop() for _ in range(min(count, len(self._idle)))]
+        workers = idle + [self._start() for _ in range(count - len(idle))]
+        self._busy.update(workers)
+        for taken in workers:
+            taken.begin_log()
+        return workers
+
+    def give_back(self, workers: list[Worker]) -> None:
+        self._busy.difference_update(workers)
+        self._idle.extend(workers)
+
+    def discard(self, workers: list[Worker]) -> None:
+        self._busy.difference_update(workers)
+        for gone in workers:
+            gone.kill()
+
+    def close(self) -> None:
+        self.discard(self._idle + list(self._busy))
+        self._idle.clear()
+        self._logs.cleanup()
+
+    def _start(self) -> Worker:
+        here, there = self._context.Pipe()
+        log_path = Path(self._logs.name) / f"worker-{next(self._serial)}.log"
+        process = self._context.Process(target=worker.main, args=(there, str(log_path)), daemon=True)
+        process.start()
+        there.close()
+        return Worker(process, here, log_path)
