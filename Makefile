@@ -1,0 +1,93 @@
+# make demo, make test: each does all the set-up it needs, in .venv, and does only what is missing.
+#   TORCH="torch==2.13.0"   the torch to install (default: the newest that pip offers)
+#   PYTHON=python3.12       the interpreter that .venv is made from
+PYTHON ?= python3
+TORCH ?= torch>=2.11
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+NATIVE := setup_ext.py CMakeLists.txt $(shell find csrc cmake -name '*.h' -o -name '*.cpp' -o -name '*.map' \
+            -o -name '*.cmake' -o -name CMakeLists.txt)
+VARIANTS := plain asan tsan
+say = @printf '\n== %s\n'
+
+.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank upstream-part upstream bench docs format clean
+
+help:
+	@echo "make setup      .venv with torch, the native code built in place"
+	@echo "make demo       train on 4 ranks with our backend and with gloo, compare"
+	@echo "make test       all tests that fit in a few minutes"
+	@echo "make lint       ruff, mypy, clang-format"
+	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
+	@echo "make upstream   torch's own distributed suite, whole (about 40 minutes)"
+	@echo "make bench      us, gloo and the MPIs, interleaved"
+	@echo "make docs       the generated pages of docs/"
+	@echo "make format     clang-format and ruff, in place"
+	@echo "make clean      remove what was built, keep .venv"
+
+setup: $(VENV)/.stamp-install
+
+$(VENV)/.stamp-torch:
+	$(say) "creating $(VENV) and installing $(TORCH) (one minute or a few: torch is large)"
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install "$(TORCH)" "setuptools>=77" wheel cmake ninja
+	@touch $@
+
+$(VENV)/.stamp-install: pyproject.toml $(NATIVE) | $(VENV)/.stamp-torch
+	$(say) "building pycomms and installing it in place"
+	$(PIP) install --no-build-isolation --editable ".[demo,test]"
+	@touch $@
+
+demo: setup
+	$(PY) examples/demo.py
+
+# Each step prints its own summary; the first that fails ends the run.
+test: unit cpp-test multirank upstream-part
+	$(say) "all tests passed"
+
+unit: setup
+	$(say) "unit tests"
+	$(PY) -m pytest -q tests/unit
+
+cpp-test: $(VARIANTS)
+
+$(VARIANTS): $(VENV)/.stamp-torch
+	$(say) "C++ tests: $@"
+	cmake --preset $@ --log-level=WARNING
+	cmake --build --preset $@
+	timeout 900 ctest --preset $@
+
+multirank: setup
+	$(say) "multirank tests"
+	$(PY) -m pytest -q tests/multirank
+
+upstream-part: setup
+	$(say) "torch's own suite, the part that touches every op"
+	$(PY) -m tests.upstream --part
+
+upstream: setup
+	$(PY) -m tests.upstream
+
+bench: setup
+	$(PY) -m bench
+
+docs: setup
+	$(PY) docs/generate_env.py
+
+lint: setup
+	$(say) "ruff, mypy, clang-format"
+	ruff check .
+	ruff format --check .
+	mypy
+	find csrc tests \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format --dry-run --Werror
+
+format: setup
+	ruff check --fix .
+	ruff format .
+	find csrc tests \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format -i
+
+clean:
+	rm -rf build dist out pycomms/lib pycomms/_C.*.so
+	rm -f $(VENV)/.stamp-install

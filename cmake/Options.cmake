@@ -1,0 +1,16 @@
+# Compiler options of all our targets, as one interface target: warnings are errors, and the sanitizers.
+add_library(pycomms_options INTERFACE)
+target_compile_options(pycomms_options INTERFACE -Wall -Wextra -Werror -fno-semantic-interposition)
+
+if(PYCOMMS_SANITIZE STREQUAL "address")
+  set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(PYCOMMS_SANITIZE STREQUAL "thread")
+  set(sanitize -fsanitize=thread)
+elseif(NOT PYCOMMS_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "PYCOMMS_SANITIZE must be address, thread or empty, not '${PYCOMMS_SANITIZE}'")
+endif()
+if(sanitize)
+  # For all targets, those of other folders too: mixing instrumented and plain objects makes false reports.
+  add_compile_options(${sanitize} -fno-omit-frame-pointer -g -O1)
+  add_link_options(${sanitize})
+endif()

@@ -1,0 +1,101 @@
+"""How `pip install` builds the native code: CMake for what has no torch in it, torch's own build machinery for the rest.
+
+    pycomms/lib/libhostccl.so   csrc/base, csrc/hostccl      CMake, Release
+    pycomms/_C.*.so             csrc/base, csrc/nccl2        torch.utils.cpp_extension
+
+Runs at build time only. Must not import pycomms.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import torch
+from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CppExtension
+
+ROOT = Path(__file__).resolve().parent
+CSRC = ROOT / "csrc"
+GPU_DRIVER = CSRC / "nccl2" / "driver" / "cuda"
+
+# Tools that pip put beside this interpreter win over those of the system, whether or not the environment is activated.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+def jobs() -> int:
+    """Compilers to run at once: MAX_JOBS, or one per core. A file that includes torch needs about 1 GiB."""
+    return int(os.environ.get("MAX_JOBS", os.cpu_count() or 1))
+
+
+def gpu_driver() -> tuple[Path | None, str]:
+    """The folder with the CUDA runtime's headers if the GPU driver can be built, and why or why not."""
+    if not GPU_DRIVER.is_dir():
+        return None, "left out: this version has none yet"
+    if torch.version.cuda is None:
+        return None, "left out: this torch is built without CUDA"
+    for home in (CUDA_HOME, "/usr/local/cuda"):
+        if home and (Path(home) / "include" / "cuda_runtime_api.h").is_file():
+            return Path(home) / "include", f"built with the headers of {home}"
+    return None, "left out: no cuda_runtime_api.h found; set CUDA_HOME"
+
+
+class BuildExt(BuildExtension):  # type: ignore[misc]  # torch's class is untyped
+    """Builds libhostccl.so and then pycomms._C, each only as far as its sources have changed."""
+
+    def finalize_options(self) -> None:
+        self.distribution.ext_modules = [_extension()]
+        super().finalize_options()
+        # An editable install hands us a temporary folder. A fixed one, per Python and torch, keeps the objects.
+        parts = (sysconfig.get_platform(), str(sys.implementation.cache_tag), f"torch-{torch.__version__}")
+        self.build_temp = str(ROOT / "build" / "-".join(parts))
+
+    def run(self) -> None:
+        os.environ["MAX_JOBS"] = str(jobs())
+        print(f"pycomms: GPU driver: {gpu_driver()[1]}", file=sys.stderr, flush=True)
+        self._build_hostccl()
+        super().run()
+
+    def get_outputs(self) -> list[str]:
+        return [*super().get_outputs(), str(self._library())]
+
+    def _library(self) -> Path:
+        return (ROOT if self.inplace else Path(self.build_lib)) / "pycomms" / "lib" / "libhostccl.so"
+
+    def _build_hostccl(self) -> None:
+        build = Path(self.build_temp) / "cmake"
+        _run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPYCOMMS_TESTS=OFF")
+        _run("cmake", "--build", build, "--target", "hostccl", "--parallel", jobs())
+        library = self._library()
+        library.parent.mkdir(parents=True, exist_ok=True)
+        # Renamed into place: a process that has the old library mapped keeps it.
+        fresh = library.with_suffix(".new")
+        shutil.copyfile(build / "libhostccl.so", fresh)
+        fresh.replace(library)
+
+
+def _extension() -> CppExtension:
+    sources = sorted([*CSRC.glob("base/**/*.cpp"), *CSRC.glob("nccl2/**/*.cpp")])
+    include_dirs = [str(CSRC)]
+    macros: list[tuple[str, str | None]] = []
+    cuda, _ = gpu_driver()
+    if cuda:
+        include_dirs.append(str(cuda))
+        macros.append(("PYCOMMS_WITH_CUDA", "1"))
+    else:
+        sources = [s for s in sources if GPU_DRIVER not in s.parents]
+    return CppExtension(
+        "pycomms._C",
+        [str(s.relative_to(ROOT)) for s in sources],
+        include_dirs=include_dirs,
+        define_macros=macros,
+        extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra"],
+        extra_link_args=["-Wl,--strip-debug"],
+    )
+
+
+def _run(*command: object) -> None:
+    subprocess.run([str(c) for c in command], check=True)
