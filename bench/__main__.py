@@ -1,0 +1,211 @@
+"""Command line.
+
+    python -m bench setup                     makes the peers' environments (MPICH, Open MPI, Intel MPI, oneCCL)
+    python -m bench run [--quick] [...]       measures, prints the tables, writes --json and --plot
+    python -m bench report FILE [--plot P]    prints the tables of an earlier run
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from bench import report
+from bench.contestants import CONTESTANTS, Contestant, Setting
+from bench.contestants.mpi import FLAVOURS
+from bench.contestants.oneccl import ENVIRONMENT as ONECCL
+from bench.driver import Driver
+from bench.environments import SetupError, default_cache
+from bench.native_build import BuildError, build_program
+from bench.placement import NEAR_BELOW_NS, Probe
+from bench.plan import DEFAULT_SIZES, FULL, QUICK, QUICK_SIZES, Effort, Op, cases, parse_size
+from bench.protocol import Hub
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="pycomms beside its peers and the limits.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    cache = argparse.ArgumentParser(add_help=False)
+    cache.add_argument("--env-dir", type=Path, default=default_cache(), help="cache folder (default: %(default)s)")
+
+    setup = commands.add_parser("setup", parents=[cache], help="make the peers' environments")
+    setup.add_argument("--again", action="store_true", help="also those that are ready")
+
+    run = commands.add_parser("run", parents=[cache], help="measure")
+    names = [contestant.name for contestant in CONTESTANTS]
+    run.add_argument("--ops", type=_list_of(Op), default=tuple(Op), help=f"of {', '.join(op.value for op in Op)}")
+    run.add_argument("--sizes", type=_list_of(parse_size), help="bytes, or 64K, 1M (default: 8 B to 256 MiB)")
+    run.add_argument("--ranks", type=_list_of(int), default=(2, 4))
+    run.add_argument("--contestants", type=_list_of(_name_in(names)), default=tuple(names), help=", ".join(names))
+    run.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
+    run.add_argument("--rounds", type=int, help="turns of each contestant per case, at least")
+    run.add_argument("--block-ms", type=float, help="length of a turn")
+    run.add_argument("--no-pin", action="store_true", help="do not pin rank i to core i when there is a core for each")
+    run.add_argument("--near-below", type=float, default=NEAR_BELOW_NS, help="ns of the probe (default: %(default)s)")
+    run.add_argument("--json", type=Path, help="write everything measured to this file")
+    _add_report_options(run)
+
+    show = commands.add_parser("report", help="print the tables of a file")
+    show.add_argument("file", type=Path)
+    _add_report_options(show)
+    return parser.parse_args(argv)
+
+
+def _add_report_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--base", help="contestant that the others are compared with (default: nccl2)")
+    parser.add_argument("--details", action="store_true", help="also the best ways of the limits, and the load")
+    parser.add_argument("--plot", type=Path, help="draw the results to this file (needs matplotlib)")
+
+
+def _list_of(item: Any) -> Any:
+    def parse(text: str) -> tuple[Any, ...]:
+        try:
+            return tuple(item(part.strip()) for part in text.split(",") if part.strip())
+        except ValueError as err:
+            raise argparse.ArgumentTypeError(str(err)) from err
+
+    return parse
+
+
+def _name_in(names: Sequence[str]) -> Any:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"no contestant {text!r}; there are {', '.join(names)}")
+        return text
+
+    return parse
+
+
+def make_environments(args: argparse.Namespace) -> int:
+    failed = 0
+    for environment in [*(flavour.environment for flavour in FLAVOURS), ONECCL]:
+        if environment.ready(args.env_dir) and not args.again:
+            print(f"{environment.name}: ready")
+            continue
+        print(f"{environment.name}: installing {', '.join(environment.packages)} ...", flush=True)
+        try:
+            environment.make(args.env_dir)
+        except SetupError as err:
+            failed += 1
+            print(f"not available: {err}")
+    return 1 if failed else 0
+
+
+def chosen_effort(args: argparse.Namespace) -> Effort:
+    effort = QUICK if args.quick else FULL
+    if args.rounds:
+        effort = replace(effort, rounds=args.rounds, max_rounds=3 * args.rounds, wanted_blocks=max(1, args.rounds // 2))
+    return replace(effort, block_ms=args.block_ms) if args.block_ms else effort
+
+
+def measure(args: argparse.Namespace) -> int:
+    cores = sorted(os.sched_getaffinity(0))
+    sizes = args.sizes or (QUICK_SIZES if args.quick else DEFAULT_SIZES)
+    contestants: list[Contestant] = [c for c in CONTESTANTS if c.name in args.contestants]
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    began = time.monotonic()
+    probe = start_probe(args.env_dir, cores)
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        folder = Path(name)
+        hub = Hub(folder / "hub")
+        driver = Driver(
+            contestants=contestants,
+            effort=chosen_effort(args),
+            probe=probe,
+            near_below=args.near_below,
+            hub=hub,
+            folder=folder,
+            say=lambda text: print(text, file=sys.stderr, flush=True),
+        )
+        try:
+            for world in args.ranks:
+                pinned = not args.no_pin and world <= len(cores)
+                setting = Setting(
+                    cache=args.env_dir,
+                    socket=hub.path,
+                    world=world,
+                    cores=",".join(str(core) for core in cores[:world]) if pinned else "",
+                )
+                driver.run(setting, cases(args.ops, sizes, world))
+        except KeyboardInterrupt:
+            print("interrupted: what follows is what was measured so far", file=sys.stderr)
+        finally:
+            hub.close()
+            if probe is not None:
+                probe.close()
+    results = driver.results
+    document = {
+        "format": 1,
+        "started": started,
+        "seconds": round(time.monotonic() - began, 1),
+        "machine": describe_machine(cores),
+        "pinning": "none" if args.no_pin else "rank i on core i where there is a core for every rank, else none",
+        "near_below_ns": args.near_below,
+        "versions": results.versions,
+        "idle_cores": results.idle_cores,
+        "notes": [asdict(note) for note in results.notes],
+        "blocks": [block.to_json() for block in results.blocks],
+    }
+    if args.json is not None:
+        args.json.write_text(json.dumps(document) + "\n")
+    show(document, args)
+    return 0 if results.blocks else 1
+
+
+def start_probe(cache: Path, cores: Sequence[int]) -> Probe | None:
+    """The placement probe on the first two cores; None, with a line that says why, where it cannot run."""
+    if len(cores) < 2:
+        print("one core: placement is not probed", file=sys.stderr)
+        return None
+    try:
+        return Probe(build_program("placement_probe", cache), (cores[0], cores[1]))
+    except BuildError as err:
+        print(f"placement is not probed: {err}", file=sys.stderr)
+        return None
+
+
+def describe_machine(cores: Sequence[int]) -> dict[str, Any]:
+    models = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return {
+        "cpu": models[0] if models else platform.machine(),
+        "cores": len(cores),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def show(document: dict[str, Any], args: argparse.Namespace) -> None:
+    print("\n".join(report.render(document, args.base, details=args.details)))
+    if args.plot is not None:
+        from bench import plot
+
+        plot.draw(document, args.plot)
+        print(f"\nplot: {args.plot}")
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parse_arguments(argv)
+    if args.command == "setup":
+        return make_environments(args)
+    if args.command == "run":
+        return measure(args)
+    show(json.loads(args.file.read_text()), args)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,21 @@
+"""Who takes part: name, how its ranks are started, and why it cannot be when it cannot."""
+
+from __future__ import annotations
+
+from bench.contestants.base import Contestant, Setting, Unavailable
+from bench.contestants.limits import Limits
+from bench.contestants.mpi import FLAVOURS, Mpi
+from bench.contestants.oneccl import OneCcl
+from bench.contestants.torch_backends import TorchBackend
+
+#: In the order of the report's columns; the first that took part is the one that others are compared with.
+CONTESTANTS: tuple[Contestant, ...] = (
+    TorchBackend("nccl2"),
+    TorchBackend("gloo"),
+    *(Mpi(flavour) for flavour in FLAVOURS),
+    OneCcl(),
+    TorchBackend("empty"),
+    Limits(),
+)
+
+__all__ = ["CONTESTANTS", "Contestant", "Setting", "Unavailable"]

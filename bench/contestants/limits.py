@@ -1,0 +1,30 @@
+"""The machine's limits: two processes and the memory, with no library between them (bench/native/limits.cpp)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.contestants.base import Setting, Unavailable
+from bench.group import Launch
+from bench.native_build import BuildError, build_program
+from bench.plan import Op
+
+WITHOUT_LIMIT = frozenset({Op.ALL_REDUCE_ASYNC, Op.INIT})
+
+
+@dataclass(frozen=True)
+class Limits:
+    name: str = "limits"
+
+    def supports(self, op: Op, world: int) -> bool:
+        return world == 2 and op not in WITHOUT_LIMIT
+
+    def launches(self, setting: Setting) -> Sequence[Launch]:
+        if setting.world != 2:
+            raise Unavailable("the limits are those of two processes")
+        try:
+            program = build_program("limits", setting.cache)
+        except BuildError as err:
+            raise Unavailable(str(err)) from err
+        return [Launch(argv=[str(program), str(setting.socket), setting.cores], env=setting.env())]

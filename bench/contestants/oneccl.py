@@ -1,0 +1,59 @@
+"""oneCCL on the CPU, through a C++ program compiled against its wheel (bench/native/oneccl_rank.cpp)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.contestants.base import Setting, Unavailable
+from bench.environments import Environment
+from bench.group import Launch
+from bench.native_build import BuildError, build_program
+from bench.plan import Op
+
+ENVIRONMENT = Environment("oneccl", ("oneccl-devel", "impi-rt"))
+SUPPORTED = frozenset(
+    {Op.ALL_REDUCE, Op.ALL_REDUCE_ASYNC, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.BROADCAST, Op.ALL_TO_ALL, Op.REDUCE}
+    | {Op.BARRIER, Op.SEND_RECV}
+)
+
+
+@dataclass(frozen=True)
+class OneCcl:
+    name: str = "oneccl"
+
+    def supports(self, op: Op, world: int) -> bool:
+        return op in SUPPORTED
+
+    def launches(self, setting: Setting) -> Sequence[Launch]:
+        folder = ENVIRONMENT.folder(setting.cache)
+        if not ENVIRONMENT.ready(setting.cache):
+            raise Unavailable(f"not installed in {folder}: run `python -m bench setup`")
+        library = _library_folder(folder)
+        flags = [f"-I{folder / 'include'}", f"-L{library}", "-lccl", f"-Wl,-rpath,{library}", "-DCCL_ENABLE_STUB_BACKEND"]
+        try:
+            program = build_program("oneccl_rank", setting.cache, flags)
+        except BuildError as err:
+            raise Unavailable(str(err)) from err
+        meeting = setting.socket.with_suffix(f".oneccl-{setting.world}")
+        meeting.unlink(missing_ok=True)
+        env = setting.env(
+            CCL_ATL_TRANSPORT="mpi",
+            CCL_LOG_LEVEL="error",
+            I_MPI_PIN="0",
+            I_MPI_FABRICS="shm",
+            FI_TCP_IFACE="lo",
+        )
+        env["LD_LIBRARY_PATH"] = f"{library}:{env.get('LD_LIBRARY_PATH', '')}"
+        launcher = folder / "bin" / "mpiexec"
+        rank = [str(program), str(setting.socket), setting.cores]
+        hydra = ["-launcher", "fork", "-iface", "lo", "-n", str(setting.world)]
+        return [Launch(argv=[str(launcher), *hydra, *rank], env=env)]
+
+
+def _library_folder(folder: Path) -> Path:
+    found = sorted(folder.rglob("libccl.so"))
+    if not found:
+        raise Unavailable(f"no libccl.so in {folder}: run `python -m bench setup --again`")
+    return found[0].parent
