@@ -1,4 +1,4 @@
-"""How `pip install` builds the native code: CMake for what has no torch in it, torch's own build machinery for the rest.
+"""How `pip install` builds the native code: CMake for what has no torch in it, torch's machinery for the rest.
 
     pycomms/lib/libhostccl.so   csrc/base, csrc/hostccl      CMake, Release
     pycomms/_C.*.so             csrc/base, csrc/nccl2        torch.utils.cpp_extension

@@ -1,0 +1,120 @@
+"""What `make demo` runs: distributed training on this machine's CPUs with our backend and with gloo, side by side.
+
+Starts torchrun with examples/compare_backends.py and shows what came out. Fails if the model did not learn, or if the
+two backends disagree about any step's loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+LOSS_TOLERANCE = 1e-6
+LIMIT_SECONDS = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    ours: dict[str, Any]  # train_ddp.Summary as JSON
+    gloo: dict[str, Any]
+    seconds: float  # the whole run, start of the processes included
+
+    def largest_loss_difference(self) -> float:
+        return max(abs(float(a) - float(b)) for a, b in zip(self.ours["losses"], self.gloo["losses"], strict=True))
+
+    def complaint(self) -> str | None:
+        """What went wrong, or None."""
+        for s in (self.ours, self.gloo):
+            if s["test_accuracy"] < s["target_accuracy"]:
+                return f"{s['backend']}: test accuracy {s['test_accuracy']:.1%} is below {s['target_accuracy']:.0%}"
+        if not self.largest_loss_difference() <= LOSS_TOLERANCE:
+            return f"the losses differ by up to {self.largest_loss_difference():.2g}, more than {LOSS_TOLERANCE:g}"
+        return None
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        def both(label: str, show: Any) -> tuple[str, str, str]:
+            return label, show(self.ours), show(self.gloo)
+
+        return [
+            both("test accuracy", lambda s: f"{s['test_accuracy']:.1%}"),
+            both("training time", lambda s: f"{s['seconds']:.2f} s"),
+            both("  of which in gradient all_reduces", lambda s: f"{s['in_collectives']['seconds']:.2f} s"),
+            both("  per all_reduce", lambda s: f"{_mean_us(s):,.0f} us"),
+            both("gradients reduced per rank", lambda s: f"{s['in_collectives']['bytes'] / 2**20:.0f} MiB"),
+            both("steps", lambda s: f"{s['steps']}"),
+        ]
+
+    def closing(self) -> str:
+        faster = self.gloo["in_collectives"]["seconds"] / self.ours["in_collectives"]["seconds"]
+        return (
+            f"Losses agree at each of {self.ours['steps']} steps (largest difference "
+            f"{self.largest_loss_difference():.1g}). Time in all_reduce: gloo / nccl2 = {faster:.1f}."
+        )
+
+
+def _mean_us(summary: dict[str, Any]) -> float:
+    inside = summary["in_collectives"]
+    return 1e6 * float(inside["seconds"]) / int(inside["calls"])
+
+
+def compare(*, ranks: int, epochs: int, quiet: bool) -> Comparison:
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "comparison.json"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+        command += [str(Path(__file__).with_name("compare_backends.py")), "--out", str(out), "--epochs", str(epochs)]
+        command += ["--quiet"] if quiet else []
+        # One thread per rank, as torchrun would choose itself, but without its warning.
+        subprocess.run(command, check=True, timeout=LIMIT_SECONDS, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        ours, gloo = json.loads(out.read_text())
+    return Comparison(ours=ours, gloo=gloo, seconds=time.monotonic() - begin)
+
+
+def show(comparison: Comparison) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    ranks = comparison.ours["world_size"]
+    table = Table(title=f"{ranks} ranks, scikit-learn's digits", title_justify="left")
+    table.add_column("")
+    table.add_column("nccl2 (pycomms)", justify="right")
+    table.add_column("gloo", justify="right")
+    for row in comparison.rows():
+        table.add_row(*row)
+    console = Console()
+    console.print(table)
+    console.print(comparison.closing(), highlight=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--json", action="store_true", help="print both summaries as JSON and nothing else")
+    args = parser.parse_args()
+
+    if not args.json:
+        print(
+            f"Training on {args.ranks} ranks, {os.cpu_count()} cores; the ranks take some seconds to start.", flush=True
+        )
+    comparison = compare(ranks=args.ranks, epochs=args.epochs, quiet=args.json)
+    if args.json:
+        print(json.dumps(asdict(comparison)))
+    else:
+        show(comparison)
+    if complaint := comparison.complaint():
+        print(f"demo: {complaint}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

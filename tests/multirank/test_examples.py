@@ -1,0 +1,62 @@
+"""The examples as a user starts them: plain torchrun, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+LIMIT_SECONDS = 110
+
+
+def torchrun(ranks: int, script: str, *arguments: str) -> str:
+    """Standard output of the run; its standard error is shown when it fails."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    done = subprocess.run(
+        [*command, str(EXAMPLES / script), *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture
+def backend(pytestconfig: pytest.Config) -> str:
+    return str(pytestconfig.getoption("--backend"))
+
+
+def test_train_ddp_learns(backend: str) -> None:
+    summary: dict[str, Any] = json.loads(torchrun(2, "train_ddp.py", "--backend", backend, "--measure", "--json"))
+    assert summary["test_accuracy"] >= summary["target_accuracy"]
+    assert summary["in_collectives"]["calls"] == summary["steps"]
+
+
+@pytest.mark.nccl2_only("compares nccl2 with gloo")
+def test_losses_agree_with_gloo_step_by_step(tmp_path: Path) -> None:
+    out = tmp_path / "comparison.json"
+    torchrun(3, "compare_backends.py", "--out", str(out))
+    ours, gloo = json.loads(out.read_text())
+    assert len(ours["losses"]) == ours["steps"] > 100
+    assert ours["losses"] == pytest.approx(gloo["losses"], rel=0, abs=1e-6)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_train_fsdp2(backend: str, ranks: int) -> None:
+    assert f"{backend}, {ranks} ranks: the sharded weights equal" in torchrun(
+        ranks, "train_fsdp2.py", "--backend", backend
+    )
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_dtensor(backend: str, ranks: int) -> None:
+    assert "all results are right" in torchrun(ranks, "dtensor.py", "--backend", backend)
