@@ -1,0 +1,108 @@
+"""Dependencies point down only: see the picture in docs/architecture.md."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ._layers import LAYERS, Violation, environment_readers, import_violations, include_violations, layer_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def read(folder: Path, *, relative_to: Path, suffixes: set[str]) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.suffix in suffixes)
+    return {path.relative_to(relative_to).as_posix(): path.read_text() for path in files}
+
+
+def show(violations: list[Violation]) -> str:
+    return "\n".join(map(str, violations))
+
+
+def test_csrc_includes_point_down() -> None:
+    sources = read(ROOT / "csrc", relative_to=ROOT / "csrc", suffixes={".h", ".cpp"})
+    assert len(sources) > 20
+    violations = include_violations(sources)
+    assert not violations, show(violations)
+
+
+def test_pycomms_imports_only_what_it_declares() -> None:
+    sources = read(ROOT / "pycomms", relative_to=ROOT, suffixes={".py", ".pyi"})
+    assert sources
+    violations = import_violations(sources, {"pycomms", "torch", "numpy", *sys.stdlib_module_names})
+    assert not violations, show(violations)
+
+
+def test_one_file_reads_the_environment() -> None:
+    sources = read(ROOT / "pycomms", relative_to=ROOT, suffixes={".py"})
+    assert len(environment_readers(sources)) <= 1
+
+
+def test_table_is_written_from_the_ground_up() -> None:
+    seen: set[str] = set()
+    for layer in LAYERS:
+        for name in layer.below:
+            folder = name if not name.endswith(".h") else name.rpartition("/")[0]
+            assert folder in seen, f"{layer.folder} leans on {name}, which is not below it"
+        seen.add(layer.folder)
+
+
+# The checker itself, with planted files.
+
+GOOD = {
+    "base/clock.h": "#include <chrono>\n",
+    "hostccl/nccl_abi.h": "",
+    "hostccl/hostccl.h": '#include "nccl_abi.h"\n',
+    "hostccl/kernels/kernels.h": '#include "../nccl_abi.h"\n',
+    "hostccl/ring.h": '#include "base/clock.h"\n',
+    "nccl2/driver/nccl_api.h": '#include "hostccl/nccl_abi.h"\n',
+    "nccl2/core/launch.h": '#include "nccl2/driver/nccl_api.h"\n  #  include "base/clock.h"\n',
+    "nccl2/c10d/backend.h": '#include <torch/csrc/distributed/c10d/Backend.hpp>\n#include "nccl2/core/launch.h"\n',
+}
+
+
+def test_good_tree_has_no_violation() -> None:
+    assert include_violations(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    "file, line",
+    [
+        ("base/clock.h", '#include "hostccl/ring.h"'),
+        ("hostccl/ring.h", '#include "nccl2/core/launch.h"'),
+        ("hostccl/ring.h", "#include <torch/types.h>"),
+        ("hostccl/kernels/kernels.h", '#include "../../nccl2/core/launch.h"'),
+        ("nccl2/driver/nccl_api.h", '#include "hostccl/ring.h"'),
+        ("nccl2/driver/nccl_api.h", '#include "nccl2/core/launch.h"'),
+        ("nccl2/core/launch.h", '#include "hostccl/nccl_abi.h"'),
+        ("nccl2/core/launch.h", '#include "nccl2/c10d/backend.h"'),
+        ("nccl2/core/launch.h", "#include <nccl2/c10d/backend.h>"),
+        ("nccl2/core/launch.h", "#include <c10/util/Exception.h>"),
+        ("nccl2/core/launch.h", "#include <ATen/core/Tensor.h>"),
+        ("nccl2/c10d/backend.h", '#include "hostccl/hostccl.h"'),
+        ("nccl2/c10d/backend.h", '#include "nccl2/core/missing.h"'),
+    ],
+)
+def test_planted_arrow_is_found(file: str, line: str) -> None:
+    planted = {**GOOD, file: f"{GOOD[file]}\n{line}\n"}
+    (violation,) = include_violations(planted)
+    assert violation.file == file
+    assert violation.names in line
+
+
+def test_file_of_no_layer_is_found() -> None:
+    assert layer_of("elsewhere/x.h") is None
+    (violation,) = include_violations({"elsewhere/x.h": ""})
+    assert violation.file == "elsewhere/x.h"
+
+
+def test_planted_import_is_found() -> None:
+    sources = {"pycomms/a.py": "import os\nfrom . import b\ndef f():\n    from bench.plan import Case\n"}
+    assert [v.names for v in import_violations(sources, {"os", "pycomms"})] == ["bench.plan"]
+
+
+def test_planted_environment_reader_is_found() -> None:
+    sources = {"a.py": "import os\nx = os.environ['A']", "b.py": "import os\nos.getpid()", "c.py": "os.getenv('A')"}
+    assert environment_readers(sources) == ["a.py", "c.py"]
