@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ._harness import Pool, Ranks
+from ._tally import CHECKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[CHECKED] = Counter()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    checked = config.stash[CHECKED]
+    if checked:
+        rows = ", ".join(f"{op} {count}" for op, count in sorted(checked.items()))
+        terminalreporter.write_line(f"combinations checked: {checked.total()} ({rows})")
 
 
 @pytest.fixture(scope="session")
