@@ -71,7 +71,10 @@ upstream: setup
 	$(PY) -m tests.upstream
 
 bench: setup
-	$(PY) -m bench
+	$(PIP) install matplotlib
+	$(PY) -m bench setup
+	@mkdir -p out
+	$(PY) -m bench run --json out/bench.json --plot out/bench.png
 
 docs: setup
 	$(PY) docs/generate_env.py
