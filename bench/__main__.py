@@ -3,6 +3,8 @@
     python -m bench setup                     makes the peers' environments (MPICH, Open MPI, Intel MPI, oneCCL)
     python -m bench run [--quick] [...]       measures, prints the tables, writes --json and --plot
     python -m bench report FILE [--plot P]    prints the tables of an earlier run
+
+docs/performance.md explains the figures.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from bench import report
+from bench import plot, report
 from bench.contestants import CONTESTANTS, Contestant, Setting
 from bench.contestants.mpi import FLAVOURS
 from bench.contestants.oneccl import ENVIRONMENT as ONECCL
@@ -191,10 +193,12 @@ def describe_machine(cores: Sequence[int]) -> dict[str, Any]:
 def show(document: dict[str, Any], args: argparse.Namespace) -> None:
     print("\n".join(report.render(document, args.base, details=args.details)))
     if args.plot is not None:
-        from bench import plot
-
-        plot.draw(document, args.plot)
-        print(f"\nplot: {args.plot}")
+        try:
+            plot.draw(document, args.plot)
+        except plot.PlotError as err:
+            print(f"no plot: {err}", file=sys.stderr)
+        else:
+            print(f"\nplot: {args.plot}")
 
 
 def main(argv: Sequence[str]) -> int:

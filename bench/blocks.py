@@ -1,8 +1,8 @@
 """Blocks and what is concluded from them. Pure: no clock, process or file.
 
-A block is one contestant's turn in a round: a few milliseconds of samples, bracketed by placement probes. The figure of a
-block is the median (and the least) of its samples; the figure of a case is the median of its blocks of one placement, so
-every round counts alike, whatever number of samples fitted in.
+A block is one contestant's turn in a round: a few milliseconds of samples, bracketed by placement probes. The figure of
+a block is the median (and the least) of its samples; the figure of a case is the median of its blocks of one placement,
+so every round counts alike, whatever number of samples fitted in.
 """
 
 from __future__ import annotations

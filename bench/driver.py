@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.blocks import Block, enough, make_blocks
+from bench.blocks import Block, enough, make_blocks, slowest
 from bench.contestants import Contestant, Setting, Unavailable
 from bench.group import GroupError, RankGroup
 from bench.placement import Probe, classify
@@ -143,19 +143,22 @@ class Driver:
 
     def _prepare(self, runner: _Runner, case: Case, setting: Setting) -> Timing | None:
         """The shape of the contestant's blocks, or None when it sits this case out."""
-        if runner.group is None:
-            if runner.failures > RESTARTS or not self._start(runner, setting):
-                return None
+        if runner.group is None and (runner.failures > RESTARTS or not self._start(runner, setting)):
+            return None
         replies = self._ask(runner, Command.prepare(case), PREPARE_TIMEOUT_S, case)
         if replies is None:
             return None
-        replies = self._ask(runner, Command.run(CALIBRATION), RUN_TIMEOUT_S, case)
-        if replies is None:
-            return None
-        per_call = [
-            max(statistics.median(reply.series[name]) for reply in replies) for name in replies[0].series
-        ]
-        return shape_block(statistics.mean(per_call) * PER_CALL.get(case.op, 1), len(per_call), self._effort.block_ms)
+        return self._calibrate(runner, case)
+
+    def _calibrate(self, runner: _Runner, case: Case) -> Timing | None:
+        """Twice: the first few calls tell the scale, a short block then tells what a block will cost."""
+        timing = CALIBRATION
+        for block_ms in (self._effort.block_ms / 5, self._effort.block_ms):
+            replies = self._ask(runner, Command.run(timing), RUN_TIMEOUT_S, case)
+            if replies is None:
+                return None
+            timing = shape_block(cost_of(case, replies, timing), len(replies[0].series), block_ms)
+        return timing
 
     def _rounds(self, case: Case, entered: Sequence[_Runner], timings: dict[str, Timing]) -> list[Block]:
         blocks: list[Block] = []
@@ -203,6 +206,13 @@ class Driver:
                 self._note(runner.name, case.label, f"rank {rank}: {reply.error.strip()}")
                 return None
         return replies
+
+
+def cost_of(case: Case, replies: Sequence[Reply], timing: Timing) -> float:
+    """Microseconds that one call takes, the mean over the series; few samples are judged by the best of them."""
+    judge = min if timing == CALIBRATION else statistics.median
+    per_operation = [judge(slowest([reply.series[name] for reply in replies])) for name in replies[0].series]
+    return statistics.mean(per_operation) * PER_CALL.get(case.op, 1)
 
 
 def available_memory() -> int:

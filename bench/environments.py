@@ -1,4 +1,7 @@
-"""Python environments of the peers, made in a cache folder: they must not share one, for they bring the same file names."""
+"""Python environments of the peers, made in a cache folder.
+
+Each peer has its own, for they bring files of the same names.
+"""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class RankGroup:
             try:
                 replies.append(Reply.parse(self._ranks[number].link.receive(deadline)))
             except LinkError as err:
-                raise self._failure(f"{command.encode()}: rank {number}: {err} ({timeout_s:.0f} s)") from err
+                raise self._failure(f"{command.encode()}: rank {number}: {err}") from err
         return replies
 
     def cpu_seconds(self) -> float:

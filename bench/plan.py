@@ -81,7 +81,7 @@ class Timing:
     inner: int
 
 
-CALIBRATION = Timing(warmup=1, samples=3, inner=1)
+CALIBRATION = Timing(warmup=2, samples=3, inner=1)
 
 
 def shape_block(call_us: float, series: int, block_ms: float) -> Timing:

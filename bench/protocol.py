@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.plan import Case, Op, Timing
+from bench.plan import CALIBRATION, Case, Op, Timing
 
 
 class LinkError(Exception):
@@ -59,7 +59,7 @@ class Command:
     verb: str
     op: Op = Op.BARRIER
     size: int = 0
-    timing: Timing = Timing(warmup=0, samples=1, inner=1)
+    timing: Timing = CALIBRATION
 
     @staticmethod
     def prepare(case: Case) -> Command:
@@ -122,7 +122,7 @@ class Link:
             if deadline is not None:
                 left = max(0.0, deadline - time.monotonic())
                 if not select.select([self._connection], [], [], left)[0]:
-                    raise LinkError("no answer before the deadline")
+                    raise LinkError("no answer in time")
             try:
                 chunk = self._connection.recv(1 << 20)
             except OSError as err:

@@ -39,8 +39,6 @@ FLAVOURS = (
         options=("--allow-run-as-root", "--bind-to", "none", "--oversubscribe"),
         variables={
             "OMPI_MCA_btl_tcp_if_include": "lo",
-            "OMPI_MCA_oob_tcp_if_include": "lo",
-            "PRTE_MCA_prte_if_include": "lo",
             "PMIX_MCA_ptl_tcp_if_include": "lo",
         },
         oversubscribed={"OMPI_MCA_mpi_yield_when_idle": "1"},

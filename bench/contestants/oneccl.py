@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.contestants.base import Setting, Unavailable
+from bench.contestants.base import Setting, Unavailable, free_port
 from bench.environments import Environment
 from bench.group import Launch
 from bench.native_build import BuildError, build_program
@@ -15,7 +15,7 @@ from bench.plan import Op
 ENVIRONMENT = Environment("oneccl", ("oneccl-devel", "impi-rt"))
 SUPPORTED = frozenset(
     {Op.ALL_REDUCE, Op.ALL_REDUCE_ASYNC, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.BROADCAST, Op.ALL_TO_ALL, Op.REDUCE}
-    | {Op.BARRIER, Op.SEND_RECV}
+    | {Op.BARRIER}  # without worker threads, its send and recv end the process
 )
 
 
@@ -31,25 +31,26 @@ class OneCcl:
         if not ENVIRONMENT.ready(setting.cache):
             raise Unavailable(f"not installed in {folder}: run `python -m bench setup`")
         library = _library_folder(folder)
-        flags = [f"-I{folder / 'include'}", f"-L{library}", "-lccl", f"-Wl,-rpath,{library}", "-DCCL_ENABLE_STUB_BACKEND"]
+        flags = [f"-I{folder / 'include'}", f"-L{library}", "-lccl", f"-Wl,-rpath,{library}"]
         try:
             program = build_program("oneccl_rank", setting.cache, flags)
         except BuildError as err:
             raise Unavailable(str(err)) from err
-        meeting = setting.socket.with_suffix(f".oneccl-{setting.world}")
-        meeting.unlink(missing_ok=True)
+        meeting = setting.socket.with_name(f"oneccl-{free_port()}")  # a new name for every start
         env = setting.env(
             CCL_ATL_TRANSPORT="mpi",
             CCL_LOG_LEVEL="error",
+            CCL_WORKER_OFFLOAD="0",  # no core is left for worker threads: with them 8 B take 20 ms here
+            CCL_KVS_IFACE="lo",
+            FI_TCP_IFACE="lo",
             I_MPI_PIN="0",
             I_MPI_FABRICS="shm",
-            FI_TCP_IFACE="lo",
+            **({"CCL_YIELD": "sched_yield"} if setting.oversubscribed else {}),
         )
         env["LD_LIBRARY_PATH"] = f"{library}:{env.get('LD_LIBRARY_PATH', '')}"
-        launcher = folder / "bin" / "mpiexec"
-        rank = [str(program), str(setting.socket), setting.cores]
+        rank = [str(program), str(setting.socket), setting.cores, str(meeting)]
         hydra = ["-launcher", "fork", "-iface", "lo", "-n", str(setting.world)]
-        return [Launch(argv=[str(launcher), *hydra, *rank], env=env)]
+        return [Launch(argv=[str(folder / "bin" / "mpiexec"), *hydra, *rank], env=env)]
 
 
 def _library_folder(folder: Path) -> Path:

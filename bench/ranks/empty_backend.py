@@ -40,10 +40,7 @@ def register(library: Path) -> str:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    def create(store: dist.Store, rank: int, size: int, timeout: object) -> object:
-        return module.create(store, rank, size, timeout)
-
-    dist.Backend.register_backend(BACKEND, create, devices=["cpu"])
+    dist.Backend.register_backend(BACKEND, module.create, devices=["cpu"])
     return BACKEND
 
 

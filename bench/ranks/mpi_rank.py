@@ -75,7 +75,7 @@ class MpiEndpoint:
         return partial(self._comm.Scatter, sent, [part, MPI.FLOAT])
 
     def barrier(self) -> Call:
-        return self._comm.Barrier
+        return partial(self._comm.Barrier)
 
     def ping_pong(self, data: Buffer, peer: int) -> Call:
         described = [data, MPI.FLOAT]
@@ -108,7 +108,7 @@ def main() -> None:
     pin(args.cores, launched_rank())
     MPI.Init()
     endpoint = MpiEndpoint()
-    version = MPI.Get_library_version().splitlines()[0].strip("\0 ")
+    version = MPI.Get_library_version().splitlines()[0].split(",")[0].strip("\0 ")
     hello = Hello(contestant=args.contestant, rank=endpoint.rank, pid=os.getpid(), version=version)
     serve(connect(args.socket, hello), Rank(endpoint))
     MPI.Finalize()

@@ -164,10 +164,15 @@ def _scatter(end: Endpoint, size: int) -> Operation:
     count = part_elements(size, end.world)
     part = end.buffer(count)
     data = end.buffer(count * end.world) if end.rank == 0 else None
+
+    def fill() -> None:
+        if data is not None:
+            _fill_parts(data, [r + 1.0 for r in range(end.world)])
+
     return Operation(
         call=end.scatter(part, data),
         buffers=[part] if data is None else [part, data],
-        fill=lambda: data is not None and _fill_parts(data, [r + 1.0 for r in range(end.world)]),
+        fill=fill,
         check=lambda: all_equal(part, end.rank + 1.0),
     )
 

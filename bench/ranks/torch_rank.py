@@ -8,6 +8,7 @@ Every call is the public one that a training script makes.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import os
 from collections.abc import Sequence
 from datetime import timedelta
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from bench.protocol import Hello, connect
 from bench.ranks.loop import Rank, pin, serve
@@ -31,7 +33,7 @@ class TorchEndpoint:
         self.rank = rank
         self.world = world
         self._backend = backend
-        self._store = dist.TCPStore("127.0.0.1", port, world, is_master=rank == 0, timeout=TIMEOUT)
+        self._store = TCPStore("127.0.0.1", port, world, is_master=rank == 0, timeout=TIMEOUT)
         self._generation = 0
         self.connect()
 
@@ -40,7 +42,7 @@ class TorchEndpoint:
         self._generation += 1
         dist.init_process_group(
             self._backend,
-            store=dist.PrefixStore(f"bench/{self._generation}", self._store),
+            store=PrefixStore(f"bench/{self._generation}", self._store),
             rank=self.rank,
             world_size=self.world,
             timeout=TIMEOUT,
@@ -111,9 +113,9 @@ class TorchEndpoint:
 def register(contestant: str, empty_library: str) -> tuple[str, str]:
     """Makes the backend known to torch; its name there, and its version."""
     if contestant == "nccl2":
-        import pycomms
+        import pycomms  # noqa: F401  (registers it)
 
-        return "nccl2", f"pycomms {pycomms.__version__}"
+        return "nccl2", f"pycomms {importlib.metadata.version('pycomms')}"
     if contestant == "empty":
         from bench.ranks import empty_backend
 
