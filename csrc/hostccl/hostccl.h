@@ -73,6 +73,10 @@ inline constexpr int kAnySource = -1;
   X(comm_get_failure, hostcclCommGetFailure, Result, (CommHandle comm, Failure* failure))                          \
   /* The failure of the last call that this thread made, kUsage included. */                                       \
   X(last_failure, hostcclLastFailure, Result, (Failure * failure))                                                 \
+  /* Moves pending point-to-point requests on, from the calling thread; nonzero when any moved. Never blocks. */     \
+  X(comm_progress, hostcclCommProgress, int, (CommHandle comm))                                                    \
+  /* How long the initialisations that this thread starts later may take, splits included. Default 30 min. */      \
+  X(set_init_timeout, hostcclSetInitTimeout, void, (int64_t nanoseconds))                                          \
   /* Deadline of every operation issued later, counted from when it starts. At most 2^62 ns. Default 30 min. */    \
   X(comm_set_timeout, hostcclCommSetTimeout, Result, (CommHandle comm, int64_t nanoseconds))                       \
   /* Ends all operations in flight with kAborted and tells the members; the handle stays valid until destroy. */   \

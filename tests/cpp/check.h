@@ -14,6 +14,7 @@
 #include <sstream>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace check {
@@ -62,9 +63,32 @@ std::string show(const T& value) {
   return out.str();
 }
 
+template <class T>
+inline constexpr bool kNumber =
+    std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> && !std::is_same_v<T, wchar_t>;
+
+// Integers of different signs compare by value.
 template <class A, class B>
-void equal(const A& got, const B& want, bool same, const char* text, const char* file, int line) {
-  if (!same) fail(file, line, std::string(text) + ": got " + show(got) + ", want " + show(want));
+bool equal(const A& a, const B& b) {
+  if constexpr (kNumber<A> && kNumber<B>) {
+    return std::cmp_equal(a, b);
+  } else {
+    return a == b;
+  }
+}
+
+template <class A, class B>
+bool at_most(const A& a, const B& b) {
+  if constexpr (kNumber<A> && kNumber<B>) {
+    return std::cmp_less_equal(a, b);
+  } else {
+    return a <= b;
+  }
+}
+
+template <class A, class B>
+void require(bool holds, const A& a, const B& b, const char* text, const char* file, int line) {
+  if (!holds) fail(file, line, std::string(text) + ": left is " + show(a) + ", right is " + show(b));
 }
 
 // For the signal handler: only what is safe there.
@@ -131,46 +155,31 @@ inline int main(int argc, char** argv) {
 
 }  // namespace check
 
-#define TEST(name)                                            \
-  static void test_##name();                                  \
+#define TEST(name)                                                        \
+  static void test_##name();                                              \
   static const ::check::Registration register_##name{#name, test_##name}; \
   static void test_##name()
 
-#define CHECK(condition)                                               \
-  do {                                                                 \
-    if (!(condition)) ::check::fail(__FILE__, __LINE__, #condition);   \
-  } while (0)
-
-// One evaluation of each side.
-#define CHECK_EQ(got, want)                                                                                     \
-  do {                                                                                                          \
-    const auto& check_got = (got);                                                                              \
-    const auto& check_want = (want);                                                                            \
-    ::check::equal(check_got, check_want, check_got == check_want, #got " == " #want, __FILE__, __LINE__);      \
-  } while (0)
-
-#define CHECK_NE(got, other)                                                                                    \
-  do {                                                                                                          \
-    const auto& check_got = (got);                                                                              \
-    const auto& check_other = (other);                                                                          \
-    ::check::equal(check_got, check_other, !(check_got == check_other), #got " != " #other, __FILE__, __LINE__); \
-  } while (0)
-
-#define CHECK_LE(got, limit)                                                                                    \
-  do {                                                                                                          \
-    const auto& check_got = (got);                                                                              \
-    const auto& check_limit = (limit);                                                                          \
-    ::check::equal(check_got, check_limit, check_got <= check_limit, #got " <= " #limit, __FILE__, __LINE__);   \
-  } while (0)
-
-#define CHECK_STREQ(got, want)                                                                                  \
-  do {                                                                                                          \
-    const std::string check_got = (got), check_want = (want);                                                   \
-    ::check::equal(check_got, check_want, check_got == check_want, #got " == " #want, __FILE__, __LINE__);      \
-  } while (0)
-
 // For a test with its own reason, in words.
 #define CHECK_FAIL(text) ::check::fail(__FILE__, __LINE__, text)
+
+#define CHECK(condition)                      \
+  do {                                        \
+    if (!(condition)) CHECK_FAIL(#condition); \
+  } while (0)
+
+// Each side is evaluated once.
+#define CHECK_RELATION(left, right, relation, text)                                                         \
+  do {                                                                                                      \
+    const auto& check_left = (left);                                                                        \
+    const auto& check_right = (right);                                                                      \
+    ::check::require(relation(check_left, check_right), check_left, check_right, text, __FILE__, __LINE__); \
+  } while (0)
+
+#define CHECK_EQ(left, right) CHECK_RELATION(left, right, ::check::equal, #left " == " #right)
+#define CHECK_NE(left, right) CHECK_RELATION(left, right, !::check::equal, #left " != " #right)
+#define CHECK_LE(left, right) CHECK_RELATION(left, right, ::check::at_most, #left " <= " #right)
+#define CHECK_STREQ(left, right) CHECK_EQ(std::string(left), std::string(right))
 
 #define CHECK_MAIN() \
   int main(int argc, char** argv) { return ::check::main(argc, argv); }

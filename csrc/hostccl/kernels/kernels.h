@@ -25,20 +25,22 @@ bool supports(nccl_abi::DataType type, Reduction reduction);
 //  * kAvg divides the sum by ninputs (integers: towards zero);
 //  * kPreMulSum multiplies inputs[j] by factors[j] (in the element type; low precision in float32) before it is added;
 //    factors is ignored for the others;
-//  * kMax and kMin propagate NaN; bool: sum = or, prod = and, max = or, min = and; results are 0 or 1;
+//  * kMax and kMin propagate NaN; every NaN of a result is the one quiet, positive, empty NaN; bool: sum = or, prod = and, max = or, min = and; results are 0 or 1;
 //  * integer overflow wraps.
+// The bits are the same for every vector width, alignment and position in the range.
 // out and also may be equal to any input (same position); otherwise ranges must not overlap.
-// stream_also: write `also` with non-temporal stores where that is possible.
+// stream_also: write `also` with non-temporal stores (and a fence after them) where that is possible.
+// The pair of type and reduction must be supported and ninputs at least 1: the process is aborted otherwise.
 struct ReduceArgs {
-  void* out;
-  void* also;
-  const void* const* inputs;
-  int ninputs;
-  size_t count;
-  nccl_abi::DataType type;
-  Reduction reduction;
-  const double* factors;
-  bool stream_also;
+  void* out = nullptr;
+  void* also = nullptr;
+  const void* const* inputs = nullptr;
+  int ninputs = 0;
+  size_t count = 0;
+  nccl_abi::DataType type = nccl_abi::kFloat32;
+  Reduction reduction = Reduction::kSum;
+  const double* factors = nullptr;
+  bool stream_also = false;
 };
 void reduce(const ReduceArgs& args);
 

@@ -1,0 +1,52 @@
+// Holds our declaration of NCCL's ABI against the real header, where there is one (-DPYCOMMS_NCCL_INCLUDE in CMake, found
+// in the NCCL wheel by setup_ext.py). Compiles to nothing.
+#if __has_include(<nccl.h>)
+
+// nccl.h wants only the names of two CUDA types; they are declared here, for the toolkit is not needed to compare layouts.
+#if !__has_include(<cuda_runtime.h>)
+#define CUDART_VERSION 13000
+typedef struct CUstream_st* cudaStream_t;
+#endif
+
+#include <nccl.h>
+
+#include <cstddef>
+
+#include "hostccl/nccl_abi.h"
+
+namespace {
+
+using namespace nccl_abi;
+
+static_assert(kUniqueIdBytes == NCCL_UNIQUE_ID_BYTES && sizeof(UniqueId) == sizeof(::ncclUniqueId));
+
+static_assert(int{kSuccess} == int{::ncclSuccess} && int{kUnhandledCudaError} == int{::ncclUnhandledCudaError});
+static_assert(int{kSystemError} == int{::ncclSystemError} && int{kInternalError} == int{::ncclInternalError});
+static_assert(int{kInvalidArgument} == int{::ncclInvalidArgument} && int{kInvalidUsage} == int{::ncclInvalidUsage});
+static_assert(int{kRemoteError} == int{::ncclRemoteError} && int{kInProgress} == int{::ncclInProgress});
+
+static_assert(int{kInt8} == int{::ncclInt8} && int{kUint8} == int{::ncclUint8});
+static_assert(int{kInt32} == int{::ncclInt32} && int{kUint32} == int{::ncclUint32});
+static_assert(int{kInt64} == int{::ncclInt64} && int{kUint64} == int{::ncclUint64});
+static_assert(int{kFloat16} == int{::ncclFloat16} && int{kFloat32} == int{::ncclFloat32});
+static_assert(int{kFloat64} == int{::ncclFloat64} && int{kBfloat16} == int{::ncclBfloat16});
+static_assert(int{kFloat8e4m3} == int{::ncclFloat8e4m3} && int{kFloat8e5m2} == int{::ncclFloat8e5m2});
+
+static_assert(int{kSum} == int{::ncclSum} && int{kProd} == int{::ncclProd} && int{kMax} == int{::ncclMax});
+static_assert(int{kMin} == int{::ncclMin} && int{kAvg} == int{::ncclAvg});
+static_assert(int{kScalarDevice} == int{::ncclScalarDevice});
+static_assert(int{kScalarHostImmediate} == int{::ncclScalarHostImmediate});
+static_assert(kUndefInt == NCCL_CONFIG_UNDEF_INT && kSplitNoColor == NCCL_SPLIT_NOCOLOR);
+static_assert(kConfigMagic == NCCL_API_MAGIC);
+
+#if NCCL_VERSION_CODE >= 23000 && NCCL_VERSION_CODE < 23100
+static_assert(int{kTimeout} == int{::ncclTimeout});
+static_assert(sizeof(Config) == sizeof(::ncclConfig_t));
+static_assert(offsetof(Config, blocking) == offsetof(::ncclConfig_t, blocking));
+static_assert(offsetof(Config, split_share) == offsetof(::ncclConfig_t, splitShare));
+static_assert(offsetof(Config, comm_name) == offsetof(::ncclConfig_t, commName));
+static_assert(offsetof(Config, graph_stream_ordering) == offsetof(::ncclConfig_t, graphStreamOrdering));
+#endif
+
+}  // namespace
+#endif

@@ -1,0 +1,262 @@
+#include "hostccl/communicator.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "base/fork.h"
+#include "base/thread.h"
+#include "hostccl/bootstrap.h"
+#include "hostccl/turn.h"
+
+namespace hostccl {
+namespace {
+
+constexpr int64_t kDefaultTimeout = 1800 * pycomms::kSecond;
+constexpr int kFirstPreMul = 5;  // reductions below are NCCL's own
+
+FailureKind kind_of(pycomms::Code code) {
+  switch (code) {
+    case pycomms::Code::kOk: return FailureKind::kNone;
+    case pycomms::Code::kInvalidArgument:
+    case pycomms::Code::kInvalidState: return FailureKind::kUsage;
+    case pycomms::Code::kTimeout: return FailureKind::kTimeout;
+    case pycomms::Code::kCancelled: return FailureKind::kAborted;
+    case pycomms::Code::kPeerFailure: return FailureKind::kPeerDead;
+    case pycomms::Code::kMismatch: return FailureKind::kMismatch;
+    case pycomms::Code::kSystem: return FailureKind::kSystem;
+  }
+  return FailureKind::kSystem;
+}
+
+// Waiting for the members to show up in the segment.
+class Assembling final : public Waiting {
+ public:
+  explicit Assembling(const Segment& segment) : segment_(segment) {}
+  bool progress() override { return false; }
+  bool needs(int) const override { return true; }
+  Failure on_timeout(int64_t waited_ns) override {
+    Failure failure = make_failure(FailureKind::kTimeout, segment_.rank(), "");
+    std::vector<int> missing;
+    for (int rank = 0; rank < segment_.nranks(); ++rank) {
+      if (segment_.block(rank).presence.load(std::memory_order_acquire) != Presence::kAbsent) continue;
+      missing.push_back(rank);
+      add_rank(failure, rank);
+    }
+    set_text(failure, "making the communicator timed out after " + seconds(waited_ns) + ": " + rank_list(missing) +
+                          " did not come");
+    return failure;
+  }
+  Failure on_death(int peer) override { return death_of(segment_, peer, "the making of the communicator"); }
+  Failure on_closed(int peer) override { return closing_of(segment_, peer, "the making of the communicator"); }
+  Failure on_interrupt() override {
+    return make_failure(FailureKind::kInterrupted, segment_.rank(), "interrupted while the communicator was being made");
+  }
+
+ private:
+  const Segment& segment_;
+};
+
+}  // namespace
+
+Communicator::Communicator(int rank, int nranks)
+    : rank_(rank), nranks_(nranks), fork_generation_(pycomms::fork_generation()), timeout_ns_(kDefaultTimeout) {}
+
+Communicator::~Communicator() {
+  std::lock_guard lock(thread_mutex_);
+  if (!thread_.joinable()) return;
+  if (is_foreign()) {
+    thread_.detach();  // the thread is the parent's
+  } else {
+    thread_.join();
+  }
+}
+
+bool Communicator::is_foreign() const { return fork_generation_ != pycomms::fork_generation(); }
+
+// --- joining
+
+void Communicator::start_join(const nccl_abi::UniqueId& id, int64_t timeout_ns) {
+  std::lock_guard lock(thread_mutex_);
+  thread_ = pycomms::start_thread("pycomms-join", [this, id, timeout_ns] { settle(join_now(id, timeout_ns)); });
+}
+
+Failure Communicator::join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns) {
+  const auto deadline = pycomms::Deadline::after(timeout_ns);
+  const size_t bytes = Layout(nranks_).total_bytes();
+  auto descriptor = nranks_ == 1 ? pycomms::create_shared_memory("pycomms", bytes)
+                                 : join(id, rank_, nranks_, bytes, deadline, cancelled_);
+  if (!descriptor.is_ok()) {
+    return make_failure(kind_of(descriptor.status().code()), rank_, descriptor.status().message());
+  }
+  return set_up(descriptor.value(), deadline);
+}
+
+Failure Communicator::set_up(const pycomms::Fd& descriptor, pycomms::Deadline deadline) {
+  auto mapping = pycomms::SharedMapping::map(descriptor);
+  if (!mapping.is_ok()) return make_failure(FailureKind::kSystem, rank_, mapping.status().message());
+  segment_ = std::make_unique<Segment>(mapping.take(), nranks_, rank_);
+  auto life = LifeHold::take(segment_->mine().life);
+  if (!life.is_ok()) return make_failure(FailureKind::kSystem, rank_, life.status().message());
+  life_ = life.take();
+  watch_ = std::make_unique<PeerWatch>(*segment_);
+  p2p_ = std::make_unique<P2p>(*segment_);
+  lane_ = std::make_unique<Lane>(*segment_, *watch_, *p2p_);
+  background_ = std::make_unique<Background>(*segment_, *watch_, *p2p_);
+  segment_->mine().pid.store(getpid(), std::memory_order_relaxed);
+  segment_->mine().presence.store(Presence::kPresent, std::memory_order_seq_cst);
+  segment_->ring_all();
+  return wait_for_members(deadline);
+}
+
+Failure Communicator::wait_for_members(pycomms::Deadline deadline) {
+  Assembling assembling(*segment_);
+  Waiter waiter(*segment_, *watch_, assembling, Patience::for_local_ranks(nranks_), deadline.left(), false);
+  auto assembled = [&] {
+    for (int rank = 0; rank < nranks_; ++rank) {
+      if (segment_->block(rank).presence.load(std::memory_order_acquire) == Presence::kAbsent) return false;
+    }
+    return true;
+  };
+  if (!waiter.until(assembled)) return segment_->failure();
+  watch_->start();
+  return Failure{};
+}
+
+void Communicator::settle(const Failure& failure) {
+  join_failure_ = failure;
+  state_.store(failure.kind == FailureKind::kNone ? State::kReady : State::kFailed, std::memory_order_release);
+  settled_.store(1, std::memory_order_seq_cst);
+  pycomms::futex_wake_all(settled_);
+}
+
+Result Communicator::wait_until_ready(pycomms::Deadline deadline) {
+  while (settled_.load(std::memory_order_acquire) == 0) {
+    if (deadline.passed()) return nccl_abi::kInProgress;
+    pycomms::futex_wait(settled_, 0, deadline.left());
+  }
+  return async_error();
+}
+
+Result Communicator::async_error() const {
+  switch (state_.load(std::memory_order_acquire)) {
+    case State::kConnecting: return nccl_abi::kInProgress;
+    case State::kFailed: return result_of(join_failure_.kind);
+    case State::kReady: return segment_->has_failed() ? result_of(segment_->failure().kind) : nccl_abi::kSuccess;
+  }
+  return nccl_abi::kInternalError;
+}
+
+Failure Communicator::failure() const {
+  switch (state_.load(std::memory_order_acquire)) {
+    case State::kConnecting: return Failure{};
+    case State::kFailed: return join_failure_;
+    case State::kReady: return segment_->failure();
+  }
+  return Failure{};
+}
+
+// --- point to point
+
+Result Communicator::post(P2pRequest request) {
+  if (request.done == nullptr) return post_and_wait(request);
+  if (segment_->has_failed()) return result_of(segment_->failure().kind);
+  p2p_->post(request);
+  if (p2p_->has_pending()) background_->wake();
+  return nccl_abi::kSuccess;
+}
+
+Result Communicator::post_and_wait(P2pRequest request) {
+  struct Ending {
+    std::atomic<bool> done{false};
+    Result result = nccl_abi::kInProgress;
+  } ending;
+  const int64_t timeout_ns = std::exchange(request.timeout_ns, pycomms::kForever);  // the waiter has the deadline
+  request.arg = &ending;
+  request.done = [](void* arg, Result result) {
+    auto* e = static_cast<Ending*>(arg);
+    e->result = result;
+    e->done.store(true, std::memory_order_release);
+  };
+  p2p_->post(request);
+  static_cast<void>(wait_for(ending.done, timeout_ns));
+  return ending.result;
+}
+
+Result Communicator::wait_for(const std::atomic<bool>& done, int64_t timeout_ns) {
+  P2pWaiting waiting(*segment_, *p2p_);
+  Waiter waiter(*segment_, *watch_, waiting, Patience::for_local_ranks(nranks_), timeout_ns, true);
+  auto is_done = [&] { return done.load(std::memory_order_acquire); };
+  if (waiter.until(is_done)) return nccl_abi::kSuccess;
+  while (!is_done()) p2p_->progress();  // the communicator has failed: this ends what is pending
+  return result_of(segment_->failure().kind);
+}
+
+// --- leaving
+
+void Communicator::cancel(const std::string& why) {
+  cancelled_.store(true, std::memory_order_release);
+  if (state_.load(std::memory_order_acquire) != State::kReady) return;
+  Failure failure = make_failure(FailureKind::kAborted, rank_, "rank " + std::to_string(rank_) + " aborted the communicator: " + why);
+  add_rank(failure, rank_);
+  segment_->fail(failure);
+  p2p_->progress();
+}
+
+Result Communicator::close(pycomms::Deadline deadline) { return leave(deadline, nccl_abi::kRemoteError); }
+
+Result Communicator::abort(pycomms::Deadline deadline) {
+  cancel("ncclCommAbort");
+  return leave(deadline, nccl_abi::kRemoteError);
+}
+
+// What has been posted for the others stays in the segment, which lives as long as one of us maps it.
+Result Communicator::leave(pycomms::Deadline deadline, Result pending) {
+  gate_.close();
+  if (is_foreign()) return nccl_abi::kSuccess;
+  cancelled_.store(true, std::memory_order_release);
+  if (wait_until_ready(deadline) == nccl_abi::kInProgress) return nccl_abi::kTimeout;
+  if (p2p_) p2p_->close(pending);
+  if (!gate_.wait_until_empty(deadline)) return nccl_abi::kTimeout;
+  background_.reset();
+  if (segment_) {
+    segment_->mine().presence.store(Presence::kClosed, std::memory_order_seq_cst);
+    segment_->ring_all();
+  }
+  life_.reset();
+  return nccl_abi::kSuccess;
+}
+
+// --- premultiplied sums
+
+int Communicator::add_premul(DataType type, double factor) {
+  std::lock_guard lock(premul_mutex_);
+  for (size_t i = 0; i < premuls_.size(); ++i) {
+    if (premuls_[i].used) continue;
+    premuls_[i] = {type, factor, true};
+    return kFirstPreMul + static_cast<int>(i);
+  }
+  premuls_.push_back({type, factor, true});
+  return kFirstPreMul + static_cast<int>(premuls_.size()) - 1;
+}
+
+bool Communicator::find_premul(int op, DataType type, double& factor) const {
+  std::lock_guard lock(premul_mutex_);
+  const int index = op - kFirstPreMul;
+  if (index < 0 || index >= static_cast<int>(premuls_.size())) return false;
+  const PreMul& found = premuls_[static_cast<size_t>(index)];
+  if (!found.used || found.type != type) return false;
+  factor = found.factor;
+  return true;
+}
+
+bool Communicator::remove_premul(int op) {
+  std::lock_guard lock(premul_mutex_);
+  const int index = op - kFirstPreMul;
+  if (index < 0 || index >= static_cast<int>(premuls_.size()) || !premuls_[static_cast<size_t>(index)].used) return false;
+  premuls_[static_cast<size_t>(index)].used = false;
+  return true;
+}
+
+}  // namespace hostccl

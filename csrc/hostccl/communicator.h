@@ -1,0 +1,111 @@
+// A communicator of libhostccl: one rank's membership in a group of ranks on this host. Owns the segment's mapping, the
+// lane of collectives and the point-to-point engine, from joining to leaving.
+//
+// State: connecting -> ready -> closed, or failed for good at any point. A failure of one member is everybody's.
+// Threads: any; initialisation runs on a thread of its own. Must not know: NCCL's function names, streams.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/gate.h"
+#include "hostccl/background.h"
+#include "hostccl/lane.h"
+#include "hostccl/life.h"
+#include "hostccl/p2p.h"
+#include "hostccl/roll_call.h"
+#include "hostccl/segment.h"
+
+namespace hostccl {
+
+class Communicator {
+ public:
+  Communicator(int rank, int nranks);
+  ~Communicator();  // after close() or abort()
+
+  // Starts joining; ends on a thread of its own. `wait_until_ready` tells how it went.
+  void start_join(const nccl_abi::UniqueId& id, int64_t timeout_ns);
+  Result wait_until_ready(pycomms::Deadline deadline);
+
+  int rank() const { return rank_; }
+  int nranks() const { return nranks_; }
+  // kInProgress while joining, kSuccess when healthy, the first error otherwise.
+  Result async_error() const;
+  Failure failure() const;
+  bool is_foreign() const;  // we are in a forked child
+
+  int64_t timeout_ns() const { return timeout_ns_.load(std::memory_order_relaxed); }
+  void set_timeout_ns(int64_t ns) { timeout_ns_.store(ns, std::memory_order_relaxed); }
+
+  Result run(const Collective& op, int64_t timeout_ns, bool interruptible) {
+    return lane_->run(op, timeout_ns, interruptible);
+  }
+  // Point to point with a completion, or blocking when there is none.
+  Result post(P2pRequest request);
+  // Waits on the calling thread until `done`, which a completion sets. Not kSuccess: the communicator has failed.
+  Result wait_for(const std::atomic<bool>& done, int64_t timeout_ns = pycomms::kForever);
+  bool progress() { return p2p_->progress_if_pending(); }
+  RollCallResult roll_call(RollCallKind kind, const Report& mine, int64_t timeout_ns) {
+    return hostccl::roll_call(*segment_, watch(), *p2p_, kind, mine, timeout_ns);
+  }
+
+  // Ends what is in flight, here and on the members.
+  void cancel(const std::string& why);
+  // Leaves. Waits for calls that are inside, at most until the deadline.
+  Result close(pycomms::Deadline deadline);
+  Result abort(pycomms::Deadline deadline);
+
+  // Every call on the communicator holds the gate.
+  pycomms::Gate& gate() { return gate_; }
+
+  int add_premul(DataType type, double factor);
+  bool find_premul(int op, DataType type, double& factor) const;
+  bool remove_premul(int op);
+
+ private:
+  enum class State : int { kConnecting, kReady, kFailed };
+
+  const PeerWatch& watch() const { return *watch_; }
+  Failure join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns);
+  Failure set_up(const pycomms::Fd& descriptor, pycomms::Deadline deadline);
+  Failure wait_for_members(pycomms::Deadline deadline);
+  void settle(const Failure& failure);
+  Result post_and_wait(P2pRequest request);
+  Result leave(pycomms::Deadline deadline, Result pending);
+
+  const int rank_;
+  const int nranks_;
+  const uint32_t fork_generation_;
+
+  pycomms::Gate gate_;
+  std::atomic<State> state_{State::kConnecting};
+  std::atomic<bool> cancelled_{false};
+  std::atomic<int64_t> timeout_ns_;
+  std::atomic<uint32_t> settled_{0};  // futex: 1 once state_ is no longer kConnecting
+
+  // Written by the joining thread before state_ becomes kReady or kFailed, constant afterwards.
+  Failure join_failure_{};
+  std::unique_ptr<Segment> segment_;
+  std::unique_ptr<LifeHold> life_;
+  std::unique_ptr<PeerWatch> watch_;
+  std::unique_ptr<P2p> p2p_;
+  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Background> background_;
+
+  struct PreMul {
+    DataType type;
+    double factor;
+    bool used;
+  };
+  mutable std::mutex premul_mutex_;
+  std::vector<PreMul> premuls_;  // GUARDED_BY(premul_mutex_)
+
+  std::mutex thread_mutex_;
+  std::thread thread_;  // GUARDED_BY(thread_mutex_): of joining
+};
+
+}  // namespace hostccl

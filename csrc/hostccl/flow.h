@@ -1,0 +1,103 @@
+// The pieces that large collectives are made of. A flow moves one message through rings, a chunk at a step, and never
+// waits; run_flows turns several into one pipeline: while one waits for a peer, the others move on.
+//
+// Threads: one at a time. Must not know: which collective it serves.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "hostccl/ring.h"
+#include "hostccl/segment.h"
+#include "hostccl/wait.h"
+
+namespace hostccl {
+
+// How chunks are cut and written.
+struct FlowStyle {
+  size_t chunk;
+  bool streaming;  // write rings with non-temporal stores
+};
+
+class Flow {
+ public:
+  virtual ~Flow() = default;
+  virtual bool done() const = 0;
+  // Moves one chunk if the rings allow it.
+  virtual bool step() = 0;
+};
+
+// Private memory -> ring.
+class SendFlow final : public Flow {
+ public:
+  SendFlow(const Segment& segment, RingWriter& ring, std::span<const int> readers, const std::byte* from, size_t bytes,
+           FlowStyle style)
+      : segment_(segment), ring_(ring), readers_(readers), from_(from), left_(bytes), style_(style) {}
+  bool done() const override { return left_ == 0; }
+  bool step() override;
+
+ private:
+  const Segment& segment_;
+  RingWriter& ring_;
+  std::span<const int> readers_;
+  const std::byte* from_;
+  size_t left_;
+  const FlowStyle style_;
+};
+
+// Ring -> private memory.
+class RecvFlow final : public Flow {
+ public:
+  RecvFlow(const Segment& segment, RingReader& ring, int writer, std::byte* to, size_t bytes, FlowStyle style)
+      : segment_(segment), ring_(ring), writer_(writer), to_(to), left_(bytes), style_(style) {}
+  bool done() const override { return left_ == 0; }
+  bool step() override;
+
+ private:
+  const Segment& segment_;
+  RingReader& ring_;
+  const int writer_;
+  std::byte* to_;
+  size_t left_;
+  const FlowStyle style_;
+};
+
+// One ring per peer plus this rank's own part -> private memory, in rank order, and on into a ring of results.
+class ReduceFlow final : public Flow {
+ public:
+  struct Input {
+    RingReader* ring;  // nullptr: `own`
+    int rank;
+  };
+  struct Output {
+    RingWriter* ring;  // nullptr: only private memory
+    std::span<const int> readers;
+  };
+  // inputs: one for each rank, in rank order. bytes: a multiple of the element size. to may be null if results has a ring.
+  ReduceFlow(const Segment& segment, std::span<const Input> inputs, const std::byte* own, std::byte* to, size_t bytes,
+             Output results, ReduceArgs what, FlowStyle style);
+  bool done() const override { return left_ == 0; }
+  bool step() override;
+
+ private:
+  size_t piece() const;
+  bool can_step(size_t bytes);
+  void finish_piece(size_t bytes);
+
+  const Segment& segment_;
+  const std::span<const Input> inputs_;
+  const std::byte* own_;
+  std::byte* to_;
+  size_t left_;
+  const Output results_;
+  ReduceArgs what_;  // count, inputs and outputs are filled for each piece
+  const size_t element_size_;
+  const FlowStyle style_;
+  std::vector<const void*> pointers_;
+};
+
+// Steps all until all are done. False when the communicator failed meanwhile.
+bool run_flows(Waiter& waiter, std::span<Flow* const> flows);
+
+}  // namespace hostccl

@@ -1,0 +1,177 @@
+#include "hostccl/lane.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "hostccl/p2p.h"
+#include "hostccl/turn.h"
+
+namespace hostccl {
+namespace {
+
+RingWriter shared_writer(const Segment& segment) {
+  const Layout& layout = segment.layout();
+  const int me = segment.rank();
+  std::vector<Counter*> tails;
+  for (int reader = 0; reader < segment.nranks(); ++reader) {
+    if (reader != me) tails.push_back(&layout.shared_tail(segment.base(), me, reader));
+  }
+  return RingWriter(layout.shared_head(segment.base(), me), std::move(tails), layout.shared_ring(segment.base(), me),
+                    layout.shared_ring_bytes());
+}
+
+}  // namespace
+
+Tuning Tuning::for_ranks(int nranks) {
+  constexpr size_t kKiB = 1024;
+  const size_t others = static_cast<size_t>(std::max(nranks - 1, 1));
+  return Tuning{
+      .small_limit = std::max<size_t>(64 * kKiB / others, 8 * kKiB),
+      .medium_limit = 512 * kKiB,
+      .small_chunk = 16 * kKiB,
+      .large_chunk = 64 * kKiB,
+  };
+}
+
+Lane::Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p)
+    : segment_(segment),
+      watch_(watch),
+      p2p_(p2p),
+      patience_(Patience::for_local_ranks(segment.nranks())),
+      tuning_(Tuning::for_ranks(segment.nranks())),
+      rank_(segment.rank()),
+      nranks_(segment.nranks()),
+      shared_out_(shared_writer(segment)),
+      inputs_(static_cast<size_t>(nranks_)),
+      factors_(static_cast<size_t>(nranks_)) {
+  const Layout& layout = segment.layout();
+  std::byte* const base = segment.base();
+  for (int peer = 0; peer < nranks_; ++peer) {
+    if (peer != rank_) others_.push_back(peer);
+    just_.push_back(peer);
+    shared_in_.emplace_back(layout.shared_head(base, peer), layout.shared_tail(base, peer, rank_),
+                            layout.shared_ring(base, peer), layout.shared_ring_bytes());
+    PairControl& out = layout.pair(base, rank_, peer);
+    PairControl& in = layout.pair(base, peer, rank_);
+    pair_out_.emplace_back(out.staged_head, std::vector{&out.staged_tail}, layout.pair_ring(base, rank_, peer),
+                           layout.pair_ring_bytes());
+    pair_in_.emplace_back(in.staged_head, in.staged_tail, layout.pair_ring(base, peer, rank_), layout.pair_ring_bytes());
+  }
+}
+
+Result Lane::run(const Collective& op, int64_t timeout_ns, bool interruptible) {
+  std::lock_guard lock(mutex_);
+  if (!segment_.has_failed()) {
+    Turn turn(*this, timeout_ns, interruptible);
+    if (dispatch(turn, op)) return nccl_abi::kSuccess;
+  }
+  return result_of(segment_.failure().kind);
+}
+
+// --- the meeting
+
+HeaderSlot& Lane::begin(Turn& turn, const Collective& op) {
+  const uint64_t sequence = sequence_.load(std::memory_order_relaxed) + 1;
+  sequence_.store(sequence, std::memory_order_relaxed);
+  segment_.mine().posted.store(sequence, std::memory_order_relaxed);
+  HeaderSlot& slot = segment_.mine().headers[sequence % kHeaderSlots];
+  slot.header = make_header(op, nranks_);
+  slot.header.payload = static_cast<uint8_t>(PayloadPlace::kNone);
+  turn.header = slot.header;
+  turn.sequence = sequence;
+  return slot;
+}
+
+// Room for this rank's data beside its header. The flat area is used round and round: whoever posts k knows that
+// everyone is done with k-2, and one message takes at most an eighth of the area.
+std::byte* Lane::reserve(HeaderSlot& slot, size_t bytes) {
+  if (bytes <= sizeof(slot.payload)) {
+    slot.header.payload = static_cast<uint8_t>(PayloadPlace::kInline);
+    return slot.payload;
+  }
+  slot.header.payload = static_cast<uint8_t>(PayloadPlace::kFlat);
+  if (flat_position_ + bytes > segment_.layout().flat_bytes()) flat_position_ = 0;
+  slot.flat_offset = static_cast<uint32_t>(flat_position_);
+  flat_position_ = pad_up(flat_position_ + bytes);
+  return segment_.layout().flat(segment_.base(), rank_) + slot.flat_offset;
+}
+
+void Lane::post(HeaderSlot& slot) {
+  slot.sequence.store(sequence_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
+  for (const int peer : others_) segment_.ring(peer);
+}
+
+bool Lane::meet(Turn& turn) {
+  for (const int peer : others_) {
+    if (!meet_one(turn, peer)) return false;
+  }
+  return true;
+}
+
+bool Lane::meet_one(Turn& turn, int peer) {
+  const HeaderSlot& slot = slot_of(peer);
+  auto arrived = [&] { return slot.sequence.load(std::memory_order_acquire) == turn.sequence; };
+  if (!turn.waiter.until(arrived)) return false;
+  if (agree(slot.header, turn.header)) return true;
+  report_mismatch(turn);
+  return false;
+}
+
+const HeaderSlot& Lane::slot_of(int rank) const {
+  return segment_.block(rank).headers[sequence_.load(std::memory_order_relaxed) % kHeaderSlots];
+}
+
+const std::byte* Lane::payload_of(int rank) const {
+  const HeaderSlot& slot = slot_of(rank);
+  if (slot.header.payload == static_cast<uint8_t>(PayloadPlace::kInline)) return slot.payload;
+  return segment_.layout().flat(segment_.base(), rank) + slot.flat_offset;
+}
+
+// Everybody who has arrived, grouped by what they brought.
+void Lane::report_mismatch(const Turn& turn) {
+  std::vector<std::pair<Header, std::vector<int>>> sides;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    const HeaderSlot& slot = slot_of(rank);
+    if (slot.sequence.load(std::memory_order_acquire) != turn.sequence) continue;
+    auto same = std::find_if(sides.begin(), sides.end(), [&](const auto& side) { return agree(side.first, slot.header); });
+    if (same == sides.end()) same = sides.insert(sides.end(), {slot.header, {}});
+    same->second.push_back(rank);
+  }
+  std::string text = "collective #" + std::to_string(turn.sequence) + " differs between ranks: ";
+  Failure failure = make_failure(FailureKind::kMismatch, rank_, "");
+  for (const auto& [header, ranks] : sides) {
+    if (&header != &sides.front().first) text += "; ";
+    text += rank_list(ranks) + " called " + describe(header);
+    for (const int rank : ranks) add_rank(failure, rank);
+  }
+  if (sides.size() > 1 && describe(sides[0].first) == describe(sides[1].first)) text += " (with different counts per rank)";
+  set_text(failure, text);
+  turn.name(failure);
+  segment_.fail(failure);
+}
+
+void Lane::mismatch(const Turn& turn, int a, int b, const std::string& text) {
+  Failure failure = make_failure(FailureKind::kMismatch, rank_, "collective #" + std::to_string(turn.sequence) + ": " + text);
+  add_rank(failure, a);
+  add_rank(failure, b);
+  turn.name(failure);
+  segment_.fail(failure);
+}
+
+Result Lane::exchange(const Exchange& mine, std::vector<Exchange>& all, int64_t timeout_ns) {
+  Collective op;
+  op.kind = Kind::kSplit;
+  std::lock_guard lock(mutex_);
+  if (segment_.has_failed()) return result_of(segment_.failure().kind);
+  Turn turn(*this, timeout_ns, true);
+  HeaderSlot& slot = begin(turn, op);
+  std::memcpy(reserve(slot, sizeof(mine)), &mine, sizeof(mine));
+  post(slot);
+  if (!meet(turn)) return result_of(segment_.failure().kind);
+  all.resize(static_cast<size_t>(nranks_));
+  for (int rank = 0; rank < nranks_; ++rank) std::memcpy(&all[static_cast<size_t>(rank)], payload_of(rank), sizeof(mine));
+  return nccl_abi::kSuccess;
+}
+
+}  // namespace hostccl

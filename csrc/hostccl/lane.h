@@ -1,0 +1,105 @@
+// The lane of a communicator's collectives: one after the other, in the same order on every rank. Each begins with a
+// meeting: every rank posts a header (with its data, if small) and reads everybody's; only when all agree is data trusted.
+//
+//   small   all data travels with the headers: one meeting, no further message
+//   large   chunks flow through rings in a pipeline (flow.h)
+//
+// Threads: whoever holds the lane's mutex runs it, the caller itself or a stream's thread.
+// Must not know: streams, callbacks, NCCL's ABI.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "hostccl/flow.h"
+#include "hostccl/op.h"
+#include "hostccl/ring.h"
+#include "hostccl/segment.h"
+#include "hostccl/wait.h"
+
+namespace hostccl {
+
+class P2p;
+
+// Thresholds in bytes. Fixed at start and the same on every rank: they decide which way data travels.
+struct Tuning {
+  size_t small_limit;   // up to this size data travels with the headers
+  size_t medium_limit;  // up to this size chunks are small
+  size_t small_chunk;
+  size_t large_chunk;
+  static Tuning for_ranks(int nranks);
+};
+
+class Lane {
+ public:
+  Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p);
+
+  // Runs the collective on the calling thread. On failure the segment holds the reason.
+  Result run(const Collective& op, int64_t timeout_ns, bool interruptible);
+
+  // Every member's bytes, in rank order; used by split.
+  static constexpr size_t kExchangeBytes = 256;
+  struct Exchange {
+    std::byte bytes[kExchangeBytes];
+  };
+  Result exchange(const Exchange& mine, std::vector<Exchange>& all, int64_t timeout_ns);
+
+  uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
+
+ private:
+  class Turn;  // one collective under way: how it waits and names itself
+
+  // --- meeting (lane.cpp)
+  HeaderSlot& begin(Turn& turn, const Collective& op);
+  std::byte* reserve(HeaderSlot& slot, size_t bytes);
+  void post(HeaderSlot& slot);
+  bool meet(Turn& turn);
+  bool meet_one(Turn& turn, int peer);
+  const HeaderSlot& slot_of(int rank) const;
+  const std::byte* payload_of(int rank) const;
+  void report_mismatch(const Turn& turn);
+  void mismatch(const Turn& turn, int a, int b, const std::string& text);
+
+  // --- what travels how (collectives.cpp)
+  bool dispatch(Turn& turn, const Collective& op);
+  bool barrier(Turn& turn, const Collective& op);
+  bool broadcast(Turn& turn, const Collective& op);
+  bool all_reduce(Turn& turn, const Collective& op);
+  bool reduce_to_root(Turn& turn, const Collective& op);
+  bool all_gather(Turn& turn, const Collective& op);
+  bool gather(Turn& turn, const Collective& op);
+  bool scatter(Turn& turn, const Collective& op);
+  bool reduce_scatter(Turn& turn, const Collective& op);
+  bool all_to_all(Turn& turn, const Collective& op);
+
+  bool small_all_reduce(Turn& turn, const Collective& op, size_t bytes);
+  bool large_all_reduce(Turn& turn, const Collective& op);
+  void reduce_payloads(const Collective& op, size_t offset, size_t count, const std::byte* own);
+  bool run_pipeline(Turn& turn, std::vector<SendFlow>& out, Flow* middle, std::vector<RecvFlow>& in);
+  bool check_pair_counts(Turn& turn, const Collective& op);
+  void read_factors();
+  FlowStyle style(size_t bytes) const;
+
+  const Segment& segment_;
+  const PeerWatch& watch_;
+  P2p& p2p_;
+  const Patience patience_;
+  const Tuning tuning_;
+  const int rank_;
+  const int nranks_;
+
+  std::mutex mutex_;
+  std::atomic<uint64_t> sequence_{0};  // of the last collective begun; written under mutex_
+  size_t flat_position_ = 0;
+  RingWriter shared_out_;
+  std::vector<RingReader> shared_in_;  // by owner
+  std::vector<RingWriter> pair_out_;   // by destination
+  std::vector<RingReader> pair_in_;    // by source
+  std::vector<int> others_;
+  std::vector<int> just_;  // just_[r] == r: a span of one reader
+  std::vector<const void*> inputs_;
+  std::vector<double> factors_;
+};
+
+}  // namespace hostccl

@@ -1,0 +1,102 @@
+// Point to point: every (source, destination) pair has a channel in the segment. A send puts an envelope into it, with the
+// data when that is small; a large message waits for the receiver's clear-to-send and then flows through the pair's bulk
+// ring. Envelopes match receives by (source, tag), in order; what nobody has asked for yet is kept on the heap.
+// Requests are independent: none waits for another one's turn, and nothing here blocks.
+//
+// Threads: any; one at a time moves things on (mutex_), the others go about their business. Completions are called with
+// no lock held. Must not know: collectives, streams.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "hostccl/hostccl.h"
+#include "hostccl/segment.h"
+
+namespace hostccl {
+
+struct P2pRequest {
+  bool is_send = false;
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  DataType type = nccl_abi::kUint8;
+  int peer = 0;  // kAnySource for a receive from whoever comes first
+  int tag = 0;
+  CompletionFn done = nullptr;
+  void* arg = nullptr;
+  RecvStatus* status = nullptr;
+  int64_t timeout_ns = pycomms::kForever;
+};
+
+class P2p {
+ public:
+  explicit P2p(const Segment& segment);
+  ~P2p();
+
+  // Takes the request up and moves it as far as it goes; `done` may have been called when this returns. Returns its id.
+  uint64_t post(const P2pRequest& request);
+  // Drops a request whose message has not begun to move; its completion is called with kTimeout. False: too late.
+  bool cancel(uint64_t id);
+  // Ends all that is pending, without harm to the peers.
+  void close(Result result);
+
+  bool has_pending() const { return pending_.load(std::memory_order_acquire) != 0; }
+  bool progress_if_pending() { return has_pending() && progress(); }
+  // True when anything moved. Ends everything once the communicator has failed.
+  bool progress();
+  // Counts calls of progress(): tells a background thread whether somebody else is at it.
+  uint64_t progress_calls() const { return progress_calls_.load(std::memory_order_relaxed); }
+
+  // Fails the communicator if a request is overdue.
+  void check_deadlines(int64_t now);
+  bool needs(int peer);
+  // "recv from rank 2 tag 7", of the oldest pending request.
+  std::string label();
+
+ private:
+  struct Pending;
+  struct Unexpected;
+  struct Channel;
+  struct Finished {
+    CompletionFn done;
+    void* arg;
+    Result result;
+  };
+  using Queue = std::list<Pending>;
+
+  // All GUARDED_BY(mutex_). True: something moved.
+  bool advance(std::vector<Finished>& finished);
+  bool flush_outbox(Channel& channel, std::vector<Finished>& finished);
+  bool take_envelopes(Channel& channel, std::vector<Finished>& finished);
+  bool send_bulk(Channel& channel, std::vector<Finished>& finished);
+  bool receive_bulk(Channel& channel, std::vector<Finished>& finished);
+  void take_envelope(Channel& channel, const Envelope& envelope, std::vector<Finished>& finished);
+  void start_bulk(Channel& channel, uint64_t id);
+  bool match_unexpected(Queue& request, std::vector<Finished>& finished);
+  void deliver(Channel& channel, Queue& request, const Unexpected& message, std::vector<Finished>& finished);
+  bool check_fit(int source, const P2pRequest& receive, const Unexpected& message);
+  static void finish(const Pending& pending, Result result, std::vector<Finished>& finished);
+  void end_all(Result result, std::vector<Finished>& finished);
+  template <typename Visit>
+  void for_each_queue(Visit visit);
+
+  void call(const std::vector<Finished>& finished);
+  std::string label_of(const P2pRequest& request) const;
+
+  const Segment& segment_;
+  std::atomic<size_t> pending_{0};
+  std::atomic<uint64_t> progress_calls_{0};
+
+  std::mutex mutex_;
+  uint64_t next_id_ = 1;                            // GUARDED_BY(mutex_)
+  std::vector<std::unique_ptr<Channel>> channels_;  // GUARDED_BY(mutex_), by peer
+  std::unique_ptr<Queue> receives_;                 // GUARDED_BY(mutex_): unmatched, in the order of posting
+};
+
+}  // namespace hostccl

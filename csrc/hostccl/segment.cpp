@@ -1,0 +1,80 @@
+#include "hostccl/segment.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/futex.h"
+
+namespace hostccl {
+
+Segment::Segment(std::shared_ptr<pycomms::SharedMapping> mapping, int nranks, int rank)
+    : mapping_(std::move(mapping)), layout_(nranks), rank_(rank), fault_(&layout_.fault(mapping_->data())) {
+  for (int r = 0; r < nranks; ++r) blocks_.push_back(&layout_.block(mapping_->data(), r));
+}
+
+void Segment::wake(Bell& bell) {
+  bell.rung.fetch_add(1, std::memory_order_seq_cst);
+  pycomms::futex_wake_all(bell.rung);
+}
+
+void Segment::fail(const Failure& failure) const {
+  auto expected = static_cast<uint32_t>(FaultWord::kHealthy);
+  if (!fault_->word.compare_exchange_strong(expected, static_cast<uint32_t>(FaultWord::kBeingWritten))) return;
+  fault_->failure = failure;
+  fault_->word.store(static_cast<uint32_t>(FaultWord::kPublished), std::memory_order_seq_cst);
+  ring_all();
+}
+
+Failure Segment::failure() const {
+  // Writing the record takes a microsecond; a writer that died in the middle of it must not stop us.
+  const auto deadline = pycomms::Deadline::after(20 * pycomms::kMillisecond);
+  for (;;) {
+    switch (static_cast<FaultWord>(fault_->word.load(std::memory_order_acquire))) {
+      case FaultWord::kHealthy: return Failure{};
+      case FaultWord::kPublished: return fault_->failure;
+      case FaultWord::kBeingWritten: break;
+    }
+    if (deadline.passed()) {
+      return make_failure(FailureKind::kPeerDead, rank_, "a member died while it reported a failure");
+    }
+    pycomms::cpu_relax();
+  }
+}
+
+Failure make_failure(FailureKind kind, int reporter, const std::string& text) {
+  Failure failure{};
+  failure.kind = kind;
+  failure.reporter = reporter;
+  set_text(failure, text);
+  return failure;
+}
+
+void add_rank(Failure& failure, int rank) {
+  const int* const begin = failure.ranks;
+  const int* const end = begin + failure.nranks;
+  if (failure.nranks == kMaxFailedRanks || std::find(begin, end, rank) != end) return;
+  failure.ranks[failure.nranks++] = rank;
+}
+
+void set_text(Failure& failure, const std::string& text) {
+  const size_t length = std::min(text.size(), sizeof(failure.text) - 1);
+  std::memcpy(failure.text, text.data(), length);
+  failure.text[length] = '\0';
+}
+
+Result result_of(FailureKind kind) {
+  switch (kind) {
+    case FailureKind::kNone: return nccl_abi::kSuccess;
+    case FailureKind::kMismatch: return nccl_abi::kInvalidUsage;
+    case FailureKind::kPeerDead:
+    case FailureKind::kAborted:
+    case FailureKind::kPeerClosed: return nccl_abi::kRemoteError;
+    case FailureKind::kTimeout: return nccl_abi::kTimeout;
+    case FailureKind::kInterrupted: return nccl_abi::kInternalError;
+    case FailureKind::kSystem: return nccl_abi::kSystemError;
+    case FailureKind::kUsage: return nccl_abi::kInvalidArgument;
+  }
+  return nccl_abi::kInternalError;
+}
+
+}  // namespace hostccl

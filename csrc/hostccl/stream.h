@@ -1,0 +1,62 @@
+// A host stream: a queue of work with a thread of its own, the counterpart of a CUDA stream. Work runs in order; whoever
+// waits for it may run what the thread has not begun (help), so that a waiter need not sleep while a thread is woken.
+//
+// Threads: enqueue and help from any. The thread starts with the first work and ends in the destructor, which drains.
+// Must not know: what the work is.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "hostccl/hostccl.h"
+
+namespace hostccl {
+
+class Stream {
+ public:
+  // One piece of work; its result is kept for the next notification.
+  class Task {
+   public:
+    virtual ~Task() = default;
+    virtual Result run() = 0;
+  };
+
+  explicit Stream(std::string name) : name_(std::move(name)) {}
+  ~Stream();
+
+  void enqueue(std::unique_ptr<Task> task);
+  void notify(CompletionFn fn, void* arg);
+  // Runs the front of the queue on the calling thread. False: nothing to run, or somebody runs already.
+  bool help();
+
+ private:
+  struct Entry {
+    std::unique_ptr<Task> task;  // or a notification:
+    CompletionFn fn = nullptr;
+    void* arg = nullptr;
+  };
+
+  void push(Entry entry);
+  // `run` holds run_mutex_; a notification is called without it.
+  bool run_front(std::unique_lock<std::mutex>& run);
+  void main();
+
+  const std::string name_;
+  std::mutex run_mutex_;                       // held by whoever runs an entry
+  Result result_ = nccl_abi::kSuccess;         // GUARDED_BY(run_mutex_): first error since the last notification
+
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<Entry> queue_;    // GUARDED_BY(mutex_)
+  bool stopping_ = false;      // GUARDED_BY(mutex_)
+  bool waiting_ = false;       // GUARDED_BY(mutex_): the thread sleeps in arrived_
+  std::thread thread_;         // GUARDED_BY(mutex_)
+};
+
+}  // namespace hostccl
