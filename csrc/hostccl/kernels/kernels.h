@@ -25,9 +25,10 @@ bool supports(nccl_abi::DataType type, Reduction reduction);
 //  * kAvg divides the sum by ninputs (integers: towards zero);
 //  * kPreMulSum multiplies inputs[j] by factors[j] (in the element type; low precision in float32) before it is added;
 //    factors is ignored for the others;
-//  * kMax and kMin propagate NaN; every NaN of a result is the one quiet, positive, empty NaN; bool: sum = or, prod = and, max = or, min = and; results are 0 or 1;
+//  * kMax and kMin propagate NaN; bool: sum = or, prod = and, max = or, min = and; results are 0 or 1;
 //  * integer overflow wraps.
-// The bits are the same for every vector width, alignment and position in the range.
+// The bits are the same for every vector width, alignment and position in the range; therefore every NaN of a result is
+// the same one: quiet, positive, without payload.
 // out and also may be equal to any input (same position); otherwise ranges must not overlap.
 // stream_also: write `also` with non-temporal stores (and a fence after them) where that is possible.
 // The pair of type and reduction must be supported and ninputs at least 1: the process is aborted otherwise.
