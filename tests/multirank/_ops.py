@@ -47,7 +47,7 @@ class Result:
 
 @dataclass
 class Site:
-    """Where a case is run: this rank's place in the group. `pending` holds the works of an asynchronous case."""
+    """Where a case is run: this rank's place in the group. The results hold once `wait` has returned."""
 
     case: Case
     rank: int
@@ -229,7 +229,6 @@ def isend_irecv(s: Site) -> list[Result]:
     for rank in others:
         s.pending.append(dist.irecv(out[rank], s.global_rank(rank), s.group, tag=rank))
         s.pending.append(dist.isend(s.mine(s.count, rank), s.global_rank(rank), s.group, tag=s.rank))
-    s.wait()
     return [s.from_rank(out[rank], rank, s.rank) for rank in others]
 
 
@@ -241,7 +240,6 @@ def batch_isend_irecv(s: Site) -> list[Result]:
     sends = [dist.P2POp(dist.isend, s.mine(s.count, rank), s.global_rank(rank), s.group) for rank in others]
     receives = [dist.P2POp(dist.irecv, out[rank], s.global_rank(rank), s.group) for rank in others]
     s.pending.extend(dist.batch_isend_irecv(sends + receives))
-    s.wait()
     return [s.from_rank(out[rank], rank, s.rank) for rank in others]
 
 

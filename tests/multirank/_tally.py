@@ -1,4 +1,4 @@
-"""How many combinations were checked: counted on the ranks, shown at the end of the session. No torch."""
+"""What the tests counted and measured, to be shown at the end of the session. No torch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 CHECKED = pytest.StashKey[Counter[str]]()
+FIGURES = pytest.StashKey[list[str]]()
 
 
 @dataclass(frozen=True)

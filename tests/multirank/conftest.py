@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ._harness import Pool, Ranks
-from ._tally import CHECKED
+from ._tally import CHECKED, FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[CHECKED] = Counter()
+    config.stash[FIGURES] = []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -23,6 +24,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if checked:
         rows = ", ".join(f"{op} {count}" for op, count in sorted(checked.items()))
         terminalreporter.write_line(f"combinations checked: {checked.total()} ({rows})")
+    for figure in config.stash[FIGURES]:
+        terminalreporter.write_line(figure)
 
 
 @pytest.fixture(scope="session")

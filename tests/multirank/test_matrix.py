@@ -19,6 +19,7 @@ import torch
 from ._harness import Ranks, context
 from ._ops import MOVING, OPERATIONS, REDUCING, Case, Result, Site
 from ._reference import DTYPES, REDUCTIONS, has_meaning
+from ._support import supported
 from ._tally import CHECKED, Tally
 
 WORLDS = [1, 2, 3, 4, 7]
@@ -91,7 +92,7 @@ def _large(world: int) -> Iterator[Case]:
 
 
 def _run(ranks: Ranks, world: int, cases: list[Case], record: pytest.FixtureRequest) -> None:
-    supported = [case for case in cases if ranks.backend == "nccl2" or _gloo_has(case)]
+    supported = [case for case in cases if supported(ranks.backend, case)]
     tallies: list[Tally] = ranks.run(check_cases, supported, world=world, timeout=110.0)
     failures = [f"rank {rank}: {text}" for rank, tally in enumerate(tallies) for text in tally.failures]
     first = tallies[0].digests
@@ -115,13 +116,3 @@ def test_reducing(ranks: Ranks, world: int, request: pytest.FixtureRequest) -> N
 @pytest.mark.parametrize("world", [2, 4])
 def test_large(ranks: Ranks, world: int, request: pytest.FixtureRequest) -> None:
     _run(ranks, world, list(_large(world)), request)
-
-
-def _gloo_has(case: Case) -> bool:
-    """What gloo can do: the tests are tried on it, too, so that they are not only as right as our backend."""
-    known = (torch.float64, torch.float32, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8)
-    if case.op in ("all_gather_uneven", "reduce_scatter_uneven", "all_to_all", "all_to_all_uneven"):
-        return False
-    if case.reduction in ("AVG", "PREMUL_SUM") or "coalesced" in case.op:
-        return False
-    return case.dtype in known and not (case.reduction in ("BAND", "BOR", "BXOR") and case.dtype.is_floating_point)

@@ -22,7 +22,7 @@ def main() -> int:
     options = _parse()
     names = options.tests
     if options.part:
-        names = [*_PART.read_text().split()]
+        names = _PART.read_text().split()
     reports = []
     for world in options.world:
         for backend in options.backend:

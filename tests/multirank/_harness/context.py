@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from .job import Job
 
+_STORE_TIMEOUT = timedelta(seconds=60)
+
 
 class Context:
     def __init__(self, job: Job, parent: Connection) -> None:
@@ -26,8 +28,7 @@ class Context:
 
     def store(self, name: str) -> Store:
         """A store of this run, shared by its ranks and served by the parent, so that it outlives any rank."""
-        timeout = timedelta(seconds=self._job.group_timeout)
-        server = TCPStore("127.0.0.1", self._job.store_port, is_master=False, timeout=timeout)
+        server = TCPStore("127.0.0.1", self._job.store_port, is_master=False, timeout=_STORE_TIMEOUT)
         return PrefixStore(f"{self._job.name}/{name}", server)
 
     def init(self, name: str = "world", timeout: float | None = None, **options: Any) -> None:
@@ -42,6 +43,16 @@ class Context:
             timeout=timedelta(seconds=timeout or self._job.group_timeout),
             **options,
         )
+
+    def signpost(self, name: str) -> None:
+        """Lets ranks that are in `await_signpost(name)` go on."""
+        self._signposts().set(name, "1")
+
+    def await_signpost(self, name: str) -> None:
+        self._signposts().wait([name], _STORE_TIMEOUT)
+
+    def _signposts(self) -> Store:
+        return self.store("signposts")
 
     def tell(self, message: Any) -> None:
         """Hands a message to the parent: `Run.told(rank)` waits for it."""

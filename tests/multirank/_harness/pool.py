@@ -5,6 +5,7 @@ Used by the test's thread only. Must not know about jobs or process groups.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import multiprocessing
 import os
@@ -58,6 +59,13 @@ class Worker:
             self.process.join(0.05)  # a bounded wait that also ends when the process does
         return self.log()
 
+    def state(self) -> str:
+        """Scheduler state of the main thread: R, S, D, T, Z, or "" when it is gone."""
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return ""
+
     def signal(self, number: int) -> None:
         if self.process.is_alive():
             os.kill(self.pid, number)
@@ -78,6 +86,7 @@ class Pool:
         self._serial = itertools.count()
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
+        atexit.register(self.close)  # before multiprocessing's own end, which would wait for the workers
 
     def take(self, count: int, fresh: bool) -> list[Worker]:
         """`count` workers that nobody else uses; `fresh` ones have never run anything."""
@@ -98,6 +107,7 @@ class Pool:
             gone.kill()
 
     def close(self) -> None:
+        atexit.unregister(self.close)
         self.discard(self._idle + list(self._busy))
         self._idle.clear()
         self._logs.cleanup()
@@ -105,7 +115,7 @@ class Pool:
     def _start(self) -> Worker:
         here, there = self._context.Pipe()
         log_path = Path(self._logs.name) / f"worker-{next(self._serial)}.log"
-        process = self._context.Process(target=worker.main, args=(there, str(log_path)), daemon=True)
+        process = self._context.Process(target=worker.main, args=(there, str(log_path)))
         process.start()
         there.close()
         return Worker(process, here, log_path)

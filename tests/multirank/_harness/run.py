@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 # After the first rank fails the others get this long to say what they saw: their errors often explain the first.
 _GRACE_S = 2.0
+# How often, and at what interval in s, a scheduler state has to be seen before it counts as steady.
+_STEADY = 5
+_LOOK_S = 0.01
 
 
 class Run:
@@ -50,6 +53,15 @@ class Run:
         before = time.monotonic_ns()
         self._workers[rank].signal(number)
         return before
+
+    def await_state(self, rank: int, state: str) -> None:
+        """Waits until the rank's main thread is in a scheduler state ("S": it sleeps, "T": it is stopped) and stays."""
+        seen = 0
+        while seen < _STEADY:
+            if time.monotonic() > self._deadline:
+                raise self._failure()
+            seen = seen + 1 if self._workers[rank].state() == state else 0
+            self._collect(min(self._deadline, time.monotonic() + _LOOK_S))
 
     def told(self, rank: int) -> Any:
         """The next message that the rank gave to `context().tell`."""

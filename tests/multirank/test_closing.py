@@ -1,0 +1,212 @@
+"""The end of a group: destroyed while used, used after, left behind by a process that just ends, and forked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _get_default_group
+from torch.utils.data import DataLoader
+
+from ._errors import Caught, needed
+from ._harness import Ranks, context
+
+only_ours = pytest.mark.nccl2_only("a promise about our errors")
+
+
+def check_use_after_destroy(rank: int, world: int) -> tuple[Caught, Caught]:
+    group = _get_default_group()
+    dist.all_reduce(torch.ones(1))
+    dist.destroy_process_group()
+    tensors = [torch.ones(1)]
+    return needed(lambda: group.allreduce(tensors).wait()), needed(lambda: group.barrier().wait())
+
+
+@only_ours
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_a_destroyed_group_says_so(ranks: Ranks, world: int) -> None:
+    for errors in ranks.run(check_use_after_destroy, world=world):
+        assert [caught.kind for caught in errors] == ["CommunicatorClosed"] * 2, errors
+
+
+def check_work_outlives_its_group(rank: int, world: int) -> None:
+    tensor = torch.full((100_000,), float(rank))
+    work = dist.all_reduce(tensor, async_op=True)
+    assert work is not None
+    work.wait()
+    future = work.get_future()
+    dist.barrier()
+    dist.destroy_process_group()
+    assert work.is_completed()
+    assert work.is_success()
+    work.wait()
+    assert future.wait()[0] is tensor or torch.equal(future.wait()[0], tensor)
+    assert tensor[0] == world * (world - 1) / 2
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_a_work_outlives_its_group(ranks: Ranks, world: int) -> None:
+    ranks.run(check_work_outlives_its_group, world=world)
+
+
+def check_destroy_with_work_in_flight(rank: int, world: int) -> bool:
+    """Nobody waits: the works are finished, or ended with an error, but not left hanging."""
+    works = [dist.all_reduce(torch.ones(1 << 20), async_op=True) for _ in range(4)]
+    dist.destroy_process_group()
+    return all(work is not None and work.is_completed() for work in works)
+
+
+@only_ours
+@pytest.mark.parametrize("world", [2, 3])
+def test_destroying_ends_what_is_in_flight(ranks: Ranks, world: int) -> None:
+    assert all(ranks.run(check_destroy_with_work_in_flight, world=world, timeout=30.0))
+
+
+def check_again_and_again(rank: int, world: int, rounds: int) -> None:
+    for number in range(rounds):
+        context().init(f"round {number}")
+        tensor = torch.ones(10)
+        dist.all_reduce(tensor)
+        assert tensor[0] == world
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_groups_can_be_made_one_after_the_other(ranks: Ranks, world: int) -> None:
+    ranks.run(check_again_and_again, 10, world=world, init=False)
+
+
+def check_abort_unblocks(rank: int, world: int) -> Caught | None:
+    dist.all_reduce(torch.ones(1))
+    if rank == 1:
+        context().await_signpost("aborted")
+        return None
+    work = dist.all_reduce(torch.ones(10), async_op=True)
+    assert work is not None
+    _get_default_group().abort()
+    caught = needed(work.wait)
+    context().signpost("aborted")
+    return caught
+
+
+@only_ours
+def test_abort_ends_what_is_in_flight(ranks: Ranks) -> None:
+    caught = ranks.run(check_abort_unblocks, world=2, fresh=True)[0]
+    assert caught.kind in ("CommunicatorClosed", "CommunicatorRevoked"), caught
+
+
+def check_a_peer_that_closes(rank: int, world: int) -> Caught | None:
+    dist.all_reduce(torch.ones(1))
+    if rank == 1:
+        dist.destroy_process_group()
+        context().await_signpost("raised")
+        return None
+    caught = needed(lambda: dist.all_reduce(torch.ones(1)))
+    context().signpost("raised")
+    return caught
+
+
+@only_ours
+def test_a_peer_that_closes_early_is_named(ranks: Ranks) -> None:
+    caught = ranks.run(check_a_peer_that_closes, world=2, timeout=30.0, group_timeout=10.0)[0]
+    assert caught.ranks == (1,), caught
+    assert caught.seconds() < 5.0
+
+
+class _Squares(torch.utils.data.Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor(index * index)
+
+
+def check_forked_children(rank: int, world: int) -> None:
+    """Children that leave by os._exit, by Python's own end, and as workers of a DataLoader."""
+    works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(3)]
+    for leave in (os._exit, sys.exit):
+        child = os.fork()
+        if child == 0:
+            try:
+                leave(0)
+            finally:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        tensor = torch.ones(1000)
+        dist.all_reduce(tensor)
+        assert tensor[0] == world
+    loader = DataLoader(_Squares(), num_workers=2, multiprocessing_context="fork")
+    for value in loader:
+        dist.all_reduce(value)
+    for work in works:
+        assert work is not None
+        work.wait()
+    dist.barrier()
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_forked_children_do_no_harm(ranks: Ranks, world: int) -> None:
+    ranks.run(check_forked_children, world=world, fresh=True)
+
+
+def check_child_that_calls(rank: int, world: int) -> int:
+    """A forked child that uses its parent's group gets an error; it is no member."""
+    dist.all_reduce(torch.ones(1))
+    child = os.fork()
+    if child == 0:
+        try:
+            needed(lambda: dist.all_reduce(torch.ones(1)))
+        except AssertionError:
+            os._exit(1)
+        finally:
+            os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    assert tensor[0] == world
+    return status
+
+
+@only_ours
+def test_a_forked_child_is_no_member(ranks: Ranks) -> None:
+    assert ranks.run(check_child_that_calls, world=2, fresh=True, timeout=20.0) == [0, 0]
+
+
+_LEAVES_WITHOUT_DESTROYING = """
+import sys, torch, torch.distributed as dist
+backend, rank, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+if backend == "nccl2":
+    import pycomms
+dist.init_process_group(backend, init_method=f"file://{path}", rank=rank, world_size=2)
+tensors = [torch.ones(10) for _ in range(3)]
+works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+for work in works:
+    work.wait()
+assert all(tensor[0] == 2 for tensor in tensors), tensors
+dist.barrier()
+"""
+
+
+def test_a_process_may_end_without_destroying(ranks: Ranks, tmp_path: Path) -> None:
+    """Interpreters of their own, because only those run Python's and C++'s ends."""
+    script = tmp_path / "leaves.py"
+    script.write_text(_LEAVES_WITHOUT_DESTROYING)
+    command = [sys.executable, str(script), ranks.backend]
+    here = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    processes = [
+        subprocess.Popen([*command, str(rank), str(tmp_path / "store")], env=here, stderr=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    try:
+        for process in processes:
+            _, errors = process.communicate(timeout=60.0)
+            assert process.returncode == 0, errors
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
