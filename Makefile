@@ -13,7 +13,8 @@ NATIVE := setup_ext.py CMakeLists.txt $(shell find csrc cmake -name '*.h' -o -na
 VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
-.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank upstream-part upstream bench docs format clean
+.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank upstream-part upstream bench docs format tidy clean
+.NOTPARALLEL:
 
 help:
 	@echo "make setup      .venv with torch, the native code built in place"
@@ -25,6 +26,7 @@ help:
 	@echo "make bench      us, gloo and the MPIs, interleaved"
 	@echo "make docs       the generated pages of docs/"
 	@echo "make format     clang-format and ruff, in place"
+	@echo "make tidy       clang-tidy on what has no torch in it"
 	@echo "make clean      remove what was built, keep .venv"
 
 setup: $(VENV)/.stamp-install
@@ -85,6 +87,10 @@ lint: setup
 	ruff format --check .
 	mypy
 	find csrc tests \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format --dry-run --Werror
+
+tidy: plain
+	$(PIP) install clang-tidy
+	clang-tidy -p build/plain --quiet $(shell find csrc -name '*.cpp' -not -path '*/c10d/*')
 
 format: setup
 	ruff check --fix .

@@ -1,4 +1,4 @@
-"""What libhostccl.so shows to the process that loads it: its ABI and nothing else, so that it cannot clash with libnccl."""
+"""What libhostccl.so shows to the process that loads it: its ABI and nothing else, so it cannot clash with libnccl."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def exported() -> set[str]:
 
 def declared() -> set[str]:
     headers = [ROOT / "csrc" / "hostccl" / name for name in ("nccl_abi.h", "hostccl.h")]
-    return {name for header in headers for name in re.findall(r"X\(\w+, (\w+),", header.read_text())}
+    return {name for header in headers for name in re.findall(r"X\(\w+, ((?:nccl|hostccl)\w+),", header.read_text())}
 
 
 def test_exports_are_exactly_what_the_headers_declare() -> None:

@@ -1,0 +1,52 @@
+"""Writes docs/env.md from the fields of pycomms' configuration: python docs/generate_env.py [--check]
+
+With --check nothing is written, and the exit status says whether the page is up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any
+
+import pycomms
+from pycomms._config import PREFIX, Config
+
+PAGE = Path(__file__).with_name("env.md")
+INTRODUCTION = """# Environment variables
+
+pycomms reads them once, when the first group is made. A value that makes no sense raises `ValueError`.
+
+| variable | meaning | default |
+|---|---|---|
+"""
+
+
+def page() -> str:
+    rows = [f"| `{PREFIX}{f.name.upper()}` | {f.metadata['help']} | {_default(f)} |" for f in fields(Config)]
+    return INTRODUCTION + "\n".join(rows) + "\n\nThis page is made by `make docs` from `pycomms/_config.py`.\n"
+
+
+def _default(f: Field[Any]) -> str:
+    if isinstance(f.default, Path):
+        package = Path(pycomms.__file__).parent
+        return f"`{f.default.relative_to(package.parent).as_posix()}` beside the package"
+    return f"`{f.default}`"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    if not check:
+        PAGE.write_text(page())
+    elif PAGE.read_text() != page():
+        print("docs/env.md is not what pycomms/_config.py says: run `make docs`", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
