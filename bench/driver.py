@@ -210,7 +210,7 @@ class Driver:
 
 def cost_of(case: Case, replies: Sequence[Reply], timing: Timing) -> float:
     """Microseconds that one call takes, the mean over the series; few samples are judged by the best of them."""
-    judge = min if timing == CALIBRATION else statistics.median
+    judge = min if timing.samples < 10 else statistics.median
     per_operation = [judge(slowest([reply.series[name] for reply in replies])) for name in replies[0].series]
     return statistics.mean(per_operation) * PER_CALL.get(case.op, 1)
 

@@ -36,12 +36,16 @@ class Op(str, Enum):
 
 
 ASYNC_DEPTH = 64
+#: Operations whose result is a bandwidth: bytes of one buffer over time.
+BANDWIDTH = frozenset({Op.MEMCPY, Op.ADD})
 #: Operations that one timed call stands for, where it is not one.
 PER_CALL = {Op.ALL_REDUCE_ASYNC: ASYNC_DEPTH, Op.SEND_RECV: 2}  # a ping-pong goes there and back
 #: Operations whose time does not depend on a size.
 UNSIZED = frozenset({Op.BARRIER, Op.INIT})
 #: Largest size at which the operation is worth its memory.
 LARGEST = {Op.ALL_REDUCE_ASYNC: 64 * KIB}
+#: Smallest size at which it measures what it is meant to.
+SMALLEST = dict.fromkeys(BANDWIDTH, 64 * KIB)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +91,15 @@ CALIBRATION = Timing(warmup=2, samples=3, inner=1)
 def shape_block(call_us: float, series: int, block_ms: float) -> Timing:
     """The timing of blocks for a call that takes about `call_us`, when a block measures `series` variants in turn.
 
-    A sample lasts at least 20 us, so that reading the clock costs less than 1 %; a block has at least one sample.
+    A sample lasts at least 20 us, so that reading the clock costs less than 1 %. A block has a few samples, even where
+    that takes longer than it should: one alone may be a preemption.
     """
     call_us = max(call_us, 0.05)
     inner = min(1000, max(1, round(20.0 / call_us)))
     budget = block_ms * 1000.0 / max(1, series)
-    samples = min(500, max(1, int(budget / (inner * call_us))))
-    warmup = 1 if call_us > 1000.0 else min(100, max(2, round(200.0 / call_us)))
+    least = 3 if call_us < 5000.0 else 1
+    samples = min(500, max(least, int(budget / (inner * call_us))))
+    warmup = 1 if call_us > 20_000.0 else min(100, max(2, round(500.0 / call_us)))
     return Timing(warmup=warmup, samples=samples, inner=inner)
 
 
@@ -101,7 +107,7 @@ def cases(ops: tuple[Op, ...], sizes: tuple[int, ...], ranks: int) -> list[Case]
     """The cases of one world size in the order in which they are measured."""
     found: list[Case] = []
     for op in ops:
-        op_sizes = (0,) if op in UNSIZED else tuple(s for s in sizes if s <= LARGEST.get(op, s))
+        op_sizes = (0,) if op in UNSIZED else tuple(s for s in sizes if SMALLEST.get(op, s) <= s <= LARGEST.get(op, s))
         found.extend(Case(op=op, size=size, ranks=ranks) for size in op_sizes)
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.blocks import Block, Cell, Figure, Tally, summarize
 from bench.placement import Placement
-from bench.plan import UNSIZED, Op, format_size
+from bench.plan import BANDWIDTH, UNSIZED, Op, format_size
 
 #: Columns in this order; what is not named here follows in alphabetical order.
 ORDER = ("nccl2", "gloo", "mpich", "openmpi", "impi", "oneccl", "empty", "limits: staged", "limits: direct")
@@ -45,6 +45,13 @@ def cell_text(name: str, row: Mapping[str, Figure], base: str) -> str:
     return text
 
 
+def bandwidth_text(name: str, row: Mapping[str, Figure], size: int) -> str:
+    """'median us, bandwidth in GB/s'."""
+    if name not in row:
+        return "-"
+    return f"{microseconds(row[name].median_us)}, {size / row[name].median_us / 1000:.1f} GB/s"
+
+
 def grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns aligned to the right."""
     widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
@@ -66,12 +73,14 @@ def tables(summary: Mapping[Cell, Mapping[str, Figure]], base: str | None) -> li
         columns = ordered({name for cell in cells for name in summary[cell]})
         compared = base if base in columns else columns[0]
         sizes = ["" if case.op in UNSIZED else format_size(cell[0].size) for cell in cells]
-        rows = [
-            [size, *(cell_text(name, summary[cell], compared) for name in columns)]
-            for size, cell in zip(sizes, cells, strict=True)
-        ]
-        where = f"{case.ranks} ranks, {placement.value}"
-        lines += ["", f"{case.op.value}, {where}: us, median [min]; x = times {compared}"]
+        title = f"{case.op.value}, {case.ranks} ranks, {placement.value}: us, median"
+        if case.op in BANDWIDTH:
+            rows = [[bandwidth_text(name, summary[cell], cell[0].size) for name in columns] for cell in cells]
+        else:
+            title += f" [min]; x = times {compared}"
+            rows = [[cell_text(name, summary[cell], compared) for name in columns] for cell in cells]
+        rows = [[size, *row] for size, row in zip(sizes, rows, strict=True)]
+        lines += ["", title]
         lines += grid(["", *columns], rows)
     return lines
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from bench.contestants.base import Setting, Unavailable, python_rank
 from bench.environments import Environment
 from bench.group import Launch
-from bench.plan import Op
+from bench.plan import BANDWIDTH, Op
 
 #: torch's shared tensors and process groups mean nothing to MPI.
-NOT_MPI = frozenset({Op.MEMCPY, Op.ADD, Op.INIT, Op.ALL_REDUCE_SHARED})
+NOT_MPI = BANDWIDTH | {Op.INIT, Op.ALL_REDUCE_SHARED}
 
 
 @dataclass(frozen=True, kw_only=True)

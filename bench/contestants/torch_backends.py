@@ -13,9 +13,7 @@ from pathlib import Path
 from bench.contestants.base import ROOT, Setting, Unavailable, free_port, python_rank
 from bench.group import Launch
 from bench.native_build import COMPILE_TIMEOUT_S, SOURCES
-from bench.plan import Op
-
-LIMITS_ONLY = frozenset({Op.MEMCPY, Op.ADD})
+from bench.plan import BANDWIDTH, Op
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class TorchBackend:
     name: str
 
     def supports(self, op: Op, world: int) -> bool:
-        return op not in LIMITS_ONLY
+        return op not in BANDWIDTH
 
     def launches(self, setting: Setting) -> Sequence[Launch]:
         library = str(_empty_library(setting)) if self.name == "empty" else ""

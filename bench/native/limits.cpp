@@ -59,7 +59,7 @@ std::vector<Ring> whole_rings(size_t bytes) {
 
 std::vector<Ring> chunked_rings(size_t bytes) {
   std::vector<Ring> rings;
-  for (const size_t chunk : {16ul << 10, 64ul << 10, 256ul << 10})
+  for (const size_t chunk : {16ul << 10, 32ul << 10, 64ul << 10, 128ul << 10, 256ul << 10})
     for (const size_t ring : {2ul << 20, 8ul << 20})
       for (const Store store : {Store::kCached, Store::kStreaming})
         if (chunk * 2 <= bytes && (store == Store::kCached || kHasStreaming)) rings.push_back({chunk, ring, store});
@@ -141,10 +141,11 @@ class Limits {
     const size_t bytes = n_ * sizeof(float);
     if (n_ <= Letter::kFloats)
       add("staged", "letter", 1, [=, this] { letter_sum(pair_, ++letters_, data, n_); });
-    if (bytes <= (256ul << 10))
-      for (const Ring& ring : whole_rings(bytes))
-        add("staged", describe("flat", ring), 1,
-            [=, this] { exchange(pair_, ring, {data, n_}, {data, n_, Take::kAdd}); });
+    std::vector<Ring> flat = bytes <= (256ul << 10) ? whole_rings(bytes) : std::vector<Ring>{};
+    for (const Ring& ring : chunked_rings(bytes)) flat.push_back(ring);
+    for (const Ring& ring : flat)
+      add("staged", describe("flat", ring), 1,
+          [=, this] { exchange(pair_, ring, {data, n_}, {data, n_, Take::kAdd}); });
     for (const Ring& ring : chunked_rings(bytes / 2))
       add("staged", describe("halves", ring), 1, [=, this] { staged_sum(pair_, ring, data, n_); });
   }
@@ -209,11 +210,11 @@ class Limits {
     });
   }
 
-  // Keeps the three fastest variants of each kind and store: which of those wins depends on the placement of the cores,
+  // Keeps the two fastest variants of each kind and store: which of those wins depends on the placement of the cores,
   // so it is settled by the blocks and not here. Both ranks decide alike.
   void choose() {
     std::map<std::string, std::vector<std::pair<double, size_t>>> ranking;
-    const Command shape{.warmup = 2, .samples = 5, .inner = n_ < 65536 ? 20 : 1};
+    const Command shape{.warmup = 2, .samples = n_ < (4 << 20) ? 7 : 2, .inner = n_ < 65536 ? 20 : 1};
     for (size_t i = 0; i < variants_.size(); ++i) {
       pair_.barrier();
       std::vector<double> us = measure(shape, variants_[i].per, variants_[i].call);
@@ -224,7 +225,7 @@ class Limits {
     std::set<size_t> kept;
     for (auto& [kind, found] : ranking) {
       std::sort(found.begin(), found.end());
-      for (size_t i = 0; i < std::min<size_t>(3, found.size()); ++i) kept.insert(found[i].second);
+      for (size_t i = 0; i < std::min<size_t>(2, found.size()); ++i) kept.insert(found[i].second);
     }
     std::vector<Variant> chosen;
     for (const size_t i : kept) chosen.push_back(std::move(variants_[i]));

@@ -154,7 +154,8 @@ int main(int argc, char** argv) {
   ccl::init();
   auto comm = ccl::create_communicator(world, rank, meet(rank, argv[3]));
   const auto version = ccl::get_library_version();
-  bench::RankLink link(argv[1], "oneccl", rank, std::string("oneCCL ") + version.full);
+  bench::RankLink link(argv[1], "oneccl", rank,
+                       "oneCCL " + std::to_string(version.major) + "." + std::to_string(version.minor));
   Operations operations(comm);
   Command command;
   while (link.next(command)) {

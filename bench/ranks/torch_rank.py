@@ -8,7 +8,6 @@ Every call is the public one that a training script makes.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 from collections.abc import Sequence
 from datetime import timedelta
@@ -113,9 +112,9 @@ class TorchEndpoint:
 def register(contestant: str, empty_library: str) -> tuple[str, str]:
     """Makes the backend known to torch; its name there, and its version."""
     if contestant == "nccl2":
-        import pycomms  # noqa: F401  (registers it)
+        import pycomms
 
-        return "nccl2", f"pycomms {importlib.metadata.version('pycomms')}"
+        return "nccl2", f"pycomms {pycomms.__version__}"
     if contestant == "empty":
         from bench.ranks import empty_backend
 

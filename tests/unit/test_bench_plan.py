@@ -50,8 +50,8 @@ def test_memory_counts_what_is_in_flight() -> None:
 def test_blocks_keep_their_budget_and_samples_outlast_the_clock(call_us: float, series: int) -> None:
     timing = shape_block(call_us, series, block_ms=10.0)
     spent_us = series * timing.samples * timing.inner * call_us
-    assert timing.samples >= 1
-    assert spent_us <= 10_000.0 or timing.samples == 1
+    assert timing.samples >= (3 if call_us < 5000.0 else 1)
+    assert spent_us <= 10_000.0 or timing.samples <= 3
     assert timing.inner * call_us >= 10.0 or timing.inner >= 40
     assert timing.warmup >= 1
 
