@@ -16,7 +16,7 @@ import sysconfig
 from pathlib import Path
 
 import torch
-from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CppExtension
+from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CppExtension, include_paths
 
 ROOT = Path(__file__).resolve().parent
 CSRC = ROOT / "csrc"
@@ -87,12 +87,14 @@ def _extension() -> CppExtension:
         macros.append(("PYCOMMS_WITH_CUDA", "1"))
     else:
         sources = [s for s in sources if GPU_DRIVER not in s.parents]
+    # Named as system folders too, so that warnings are about our code and not about torch's headers.
+    system = [option for path in include_paths() for option in ("-isystem", path)]
     return CppExtension(
         "pycomms._C",
         [str(s.relative_to(ROOT)) for s in sources],
         include_dirs=include_dirs,
         define_macros=macros,
-        extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra"],
+        extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra", *system],
         extra_link_args=["-Wl,--strip-debug"],
     )
 
