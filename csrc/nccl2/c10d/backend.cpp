@@ -1,0 +1,224 @@
+// Backend's life: construction, splitting, closing, timeouts, hooks. Operations are in the files beside this one.
+#include "nccl2/c10d/backend.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "nccl2/c10d/convert.h"
+#include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/monitored_barrier.h"
+#include "nccl2/c10d/python_hooks.h"
+#include "nccl2/c10d/store_rendezvous.h"
+#include "nccl2/c10d/work.h"
+
+namespace pycomms::c10d_backend {
+namespace {
+
+int64_t to_ns(std::chrono::milliseconds timeout) {
+  return std::min<int64_t>(timeout.count(), kForever / kMillisecond) * kMillisecond;
+}
+
+c10::intrusive_ptr<GroupOptions> own_options(const c10::intrusive_ptr<::c10d::Backend::Options>& given) {
+  if (auto ours = c10::dynamic_intrusive_pointer_cast<GroupOptions>(given))
+    return c10::make_intrusive<GroupOptions>(*ours);
+  // Of another backend: what all backends have in common counts.
+  auto options = c10::make_intrusive<GroupOptions>(given->timeout);
+  options->group_name = given->group_name;
+  options->group_desc = given->group_desc;
+  options->global_ranks_in_group = given->global_ranks_in_group;
+  return options;
+}
+
+}  // namespace
+
+CommunicatorOptions Backend::communicator_options(int rank, int size, const GroupOptions& options,
+                                                  const std::shared_ptr<AbortHooks>& hooks) {
+  CommunicatorOptions result;
+  result.rank = rank;
+  result.size = size;
+  result.group = options.group_name.empty() ? "(unnamed)" : options.group_name;
+  result.timeout = to_ns(options.timeout);
+  result.on_failure = [hooks] { hooks->run(); };
+  result.interrupted = &interrupted;
+  return result;
+}
+
+Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, int rank, int size, c10::intrusive_ptr<GroupOptions> options,
+                 const Engine& engine, DeviceRuntime& runtime)
+    : ::c10d::Backend(rank, size),
+      options_(std::move(options)),
+      abort_hooks_(std::make_shared<AbortHooks>()),
+      communicator_(
+          std::make_shared<Communicator>(engine, runtime, communicator_options(rank, size, *options_, abort_hooks_))) {
+  init();
+  auto rendezvous = std::make_unique<StoreRendezvous>(std::move(store), options_->group_name, rank, size);
+  communicator_->set_rendezvous(std::move(rendezvous));
+  if (options_->connect == Connect::kLazy) return;
+  throw_if(communicator_->start());
+  if (options_->connect == Connect::kEager)
+    throw_if(communicator_->become_ready(Deadline::after(communicator_->timeout())));
+}
+
+Backend::Backend(std::shared_ptr<Communicator> communicator, std::shared_ptr<AbortHooks> hooks,
+                 c10::intrusive_ptr<GroupOptions> options)
+    : ::c10d::Backend(communicator->rank(), communicator->size()),
+      options_(std::move(options)),
+      abort_hooks_(std::move(hooks)),
+      communicator_(std::move(communicator)) {
+  init();
+}
+
+Backend::~Backend() {
+  const ReleaseGil gil;  // threads that are to end may want it
+  tear_down([](Communicator& communicator) { communicator.abort("the group was destroyed"); });
+}
+
+// A callback that ends a group runs on a thread that the group itself must join: another one does it then.
+template <typename Step>
+void Backend::tear_down(Step step) {
+  if (!OpState::is_running_continuations()) return step(*communicator_);
+  std::thread([communicator = communicator_, step] { step(*communicator); }).detach();
+}
+
+void Backend::abort() {
+  tear_down([](Communicator& communicator) { communicator.abort("the group was aborted by this process"); });
+}
+
+void Backend::shutdown() {
+  tear_down([](Communicator& communicator) { communicator.shutdown(); });
+}
+
+// --- Splitting -------------------------------------------------------------------------------------------------------
+
+c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c10d::Store>&,
+                                                   const std::vector<int>& ranks,
+                                                   const c10::intrusive_ptr<::c10d::Backend::Options>& opts) {
+  if (ranks.empty()) throw_value_error("split", "the list of ranks is empty");
+  for (const int rank : ranks) check_member(rank);
+  const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
+  if (mine == ranks.end()) {
+    perform_nocolor_split();
+    return nullptr;
+  }
+  auto options = own_options(opts != nullptr ? opts : getBackendOptions());
+  auto hooks = std::make_shared<AbortHooks>();
+  const int rank = static_cast<int>(mine - ranks.begin());
+  // The groups of one split are disjoint, so their smallest ranks differ.
+  const int color = *std::min_element(ranks.begin(), ranks.end());
+  std::unique_ptr<Communicator> child;
+  throw_if(communicator_->split(color, communicator_options(rank, static_cast<int>(ranks.size()), *options, hooks),
+                                rank, &child));
+  return c10::intrusive_ptr<Backend>::reclaim(new Backend(std::move(child), std::move(hooks), std::move(options)));
+}
+
+void Backend::perform_nocolor_split() {
+  std::unique_ptr<Communicator> none;
+  throw_if(
+      communicator_->split(nccl_abi::kSplitNoColor, communicator_options(0, 0, *options_, abort_hooks_), 0, &none));
+}
+
+void Backend::check_member(int rank) const {
+  if (rank < 0 || rank >= size_) {
+    throw_value_error("split",
+                      "rank " + std::to_string(rank) + " is not in the parent group of " + std::to_string(size_));
+  }
+}
+
+void Backend::eagerConnectSingleDevice(at::Device) {
+  throw_if(communicator_->become_ready(Deadline::after(communicator_->timeout())));
+}
+
+// --- Timeouts and observers ------------------------------------------------------------------------------------------
+
+void Backend::setTimeout(std::chrono::milliseconds timeout) {
+  options_->timeout = timeout;
+  communicator_->set_timeout(to_ns(timeout));
+}
+
+void Backend::addEphemeralTimeout(const std::chrono::milliseconds& timeout) { ephemeral_.add(to_ns(timeout)); }
+
+::c10d::ErrorType Backend::getError() {
+  const Error error = communicator_->first_error();
+  if (!error || error.detail().kind == ErrorKind::kClosed) return ::c10d::ErrorType::SUCCESS;
+  switch (error.detail().kind) {
+    case ErrorKind::kTimeout:
+      return ::c10d::ErrorType::TIMEOUT;
+    case ErrorKind::kPeerFailure:
+    case ErrorKind::kRevoked:
+      return ::c10d::ErrorType::REMOTE_ERROR;
+    case ErrorKind::kUsage:
+    case ErrorKind::kMismatch:
+    case ErrorKind::kClosed:
+    case ErrorKind::kInterrupted:
+    case ErrorKind::kSystem:
+      return ::c10d::ErrorType::COMM_ERROR;
+  }
+  return ::c10d::ErrorType::COMM_ERROR;
+}
+
+void Backend::registerOnCompletionHook(std::function<void(std::shared_ptr<::c10d::WorkInfo>)>&& hook) {
+  TORCH_CHECK(onCompletionHook_ == nullptr, "the group has a completion hook already");
+  onCompletionHook_ = std::move(hook);
+}
+
+void Backend::waitForPendingWorks() {
+  if (communicator_->wait_for_pending(Deadline::after(communicator_->timeout()))) return;
+  rethrow_pending_signal();
+  TORCH_CHECK(false, "waitForPendingWorks: operations of group ", communicator_->group(),
+              " are still in flight after its timeout");
+}
+
+namespace {
+
+using CompletionHook = std::function<void(std::shared_ptr<::c10d::WorkInfo>)>;
+
+void report(const CompletionHook& hook, OpKind kind, uint64_t sequence, int64_t started_ns, int64_t ended_ns) {
+  using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC, like now_ns()
+  const auto point = [](int64_t ns) { return Clock::time_point(std::chrono::nanoseconds(ns)); };
+  hook(std::make_shared<::c10d::WorkInfo>(
+      to_op_type(kind), sequence, point(started_ns), point(ended_ns),
+      std::chrono::duration<float>(static_cast<float>(ended_ns - started_ns) / 1e9f)));
+}
+
+}  // namespace
+
+void Backend::watch(const std::shared_ptr<TensorOp>& state) {
+  if (ephemeral_.total() != 0) state->then([done = ephemeral_.on_completion()](const OpState&) { done(); });
+  if (onCompletionHook_ == nullptr) return;
+  state->then([hook = onCompletionHook_](const OpState& ended) {
+    report(hook, ended.kind(), ended.sequence(), ended.started_ns(), ended.ended_ns());
+  });
+}
+
+void Backend::watch_ended(Work& work, OpKind kind, int64_t started_ns) {
+  const int64_t ended_ns = now_ns();
+  work.set_times(started_ns, ended_ns);
+  if (ephemeral_.total() != 0) ephemeral_.on_completion()();
+  if (onCompletionHook_ != nullptr) report(onCompletionHook_, kind, work.getSequencenumber(), started_ns, ended_ns);
+}
+
+// --- The rest --------------------------------------------------------------------------------------------------------
+
+void Backend::monitoredBarrier(const ::c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  const int64_t timeout = opts.timeout == ::c10d::kUnsetTimeout ? communicator_->timeout() : to_ns(opts.timeout);
+  std::vector<int> missing;
+  const Error error = communicator_->monitored_barrier(timeout, &missing);
+  if (!error) return;
+  if (error.detail().kind != ErrorKind::kTimeout) throw_error(error);
+  throw_error(describe_missing(error, rank_, timeout, std::move(missing), wait_all_ranks));
+}
+
+at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
+  TORCH_CHECK(options.device().is_cpu(), "allocateTensor: this build allocates CPU memory only");
+  TORCH_CHECK(size >= 0, "allocateTensor: negative size");
+  const NcclApi& nccl = communicator_->engine().nccl;
+  const size_t bytes = static_cast<size_t>(size) * options.dtype().itemsize();
+  void* memory = nullptr;
+  TORCH_CHECK(nccl.mem_alloc(&memory, std::max<size_t>(bytes, 1)) == nccl_abi::kSuccess,
+              "allocateTensor: the engine has no ", bytes, " bytes of shared memory");
+  return at::from_blob(memory, {size}, [free = nccl.mem_free](void* p) { static_cast<void>(free(p)); }, options);
+}
+
+}  // namespace pycomms::c10d_backend

@@ -1,0 +1,133 @@
+// c10d::Backend over core's Communicator: tensors in, operations out. One short function per method of c10d; all of them
+// go through the one frame at the end of this file.
+// Any thread, GIL released by torch's bindings; operations of one group are issued by one thread at a time.
+// Must not know: which engine runs them.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "nccl2/c10d/abort_hooks.h"
+#include "nccl2/c10d/compat.h"
+#include "nccl2/c10d/ephemeral_timeout.h"
+#include "nccl2/c10d/options.h"
+#include "nccl2/c10d/tensor_op.h"
+#include "nccl2/core/communicator.h"
+
+namespace pycomms::c10d_backend {
+
+class Work;
+using WorkPtr = c10::intrusive_ptr<::c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+using TensorLists = std::vector<std::vector<at::Tensor>>;
+
+class Backend final : public ::c10d::Backend {
+ public:
+  Backend(c10::intrusive_ptr<::c10d::Store> store, int rank, int size, c10::intrusive_ptr<GroupOptions> options,
+          const Engine& engine, DeviceRuntime& runtime);
+  ~Backend() override;
+
+  const std::string getBackendName() const override { return kBackendName; }
+  bool supportsSplitting() const override { return true; }
+  bool supportsCoalescing() const override { return true; }
+  bool supportsTimeEstimation() const override { return false; }
+  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+
+  // --- Collectives (collectives.cpp) ---
+  WorkPtr broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opts) override;
+  WorkPtr allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCoalescedOptions& opts) override;
+  WorkPtr reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) override;
+  WorkPtr barrier(const ::c10d::BarrierOptions& opts) override;
+
+  // --- Collectives with a piece per rank (gathering.cpp) ---
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs, const ::c10d::AllgatherOptions& opts) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const ::c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs, const ::c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const ::c10d::AllgatherOptions& opts) override;
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs, const ::c10d::GatherOptions& opts) override;
+  WorkPtr gather_into_tensor(at::Tensor& output, at::Tensor& input,
+                             const ::c10d::GatherOptions& opts) PYCOMMS_OVERRIDE_SINCE_2_14;
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs, const ::c10d::ScatterOptions& opts) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs, const ::c10d::ReduceScatterOptions& opts) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const ::c10d::ReduceScatterOptions& opts) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const ::c10d::ReduceScatterOptions& opts) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const ::c10d::AllToAllOptions& opts) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits, const ::c10d::AllToAllOptions& opts) override;
+
+  // --- Point to point, coalescing (point_to_point.cpp) ---
+  WorkPtr send(Tensors& tensors, int peer, int tag) override;
+  WorkPtr recv(Tensors& tensors, int peer, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+
+  // --- The group (backend.cpp) ---
+  void monitoredBarrier(const ::c10d::BarrierOptions& opts, bool wait_all_ranks) override;
+  c10::intrusive_ptr<::c10d::Backend> split(const c10::intrusive_ptr<::c10d::Store>& store,
+                                            const std::vector<int>& ranks,
+                                            const c10::intrusive_ptr<::c10d::Backend::Options>& opts) override;
+  void perform_nocolor_split();
+  void eagerConnectSingleDevice(at::Device device) override;
+  void abort() override;
+  void shutdown() override;
+
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  void addEphemeralTimeout(const std::chrono::milliseconds& timeout) PYCOMMS_OVERRIDE_SINCE_2_14;
+  uint64_t getSequenceNumberForGroup() override { return communicator_->sequence(); }
+  ::c10d::ErrorType getError() override;
+  c10::intrusive_ptr<::c10d::Backend::Options> getBackendOptions() override { return options_; }
+  void enableCollectivesTiming() override { timing_ = true; }
+  void registerOnCompletionHook(std::function<void(std::shared_ptr<::c10d::WorkInfo>)>&& hook) override;
+  void waitForPendingWorks() override;
+#ifdef C10D_BACKEND_HAS_HOOKS
+  void registerAbortHook(int64_t id, ::c10d::AbortHook hook) override { abort_hooks_->add(id, std::move(hook)); }
+  void unregisterAbortHook(int64_t id) override { abort_hooks_->remove(id); }
+#endif
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+
+ private:
+  Backend(std::shared_ptr<Communicator> communicator, std::shared_ptr<AbortHooks> hooks,
+          c10::intrusive_ptr<GroupOptions> options);
+  static CommunicatorOptions communicator_options(int rank, int size, const GroupOptions& options,
+                                                  const std::shared_ptr<AbortHooks>& hooks);
+  template <typename Step>
+  void tear_down(Step step);
+  void check_member(int rank) const;
+
+  // What the frame must know about an operation.
+  struct OpArgs {
+    OpKind kind;
+    bool is_async;
+    std::chrono::milliseconds timeout;
+  };
+  template <typename Call>
+  WorkPtr collective(const OpArgs& op, TensorList outputs, at::ArrayRef<at::Tensor> inputs, Call&& call);
+  template <typename Call>
+  WorkPtr request(OpKind kind, const at::Tensor& tensor, Call&& call);
+  c10::intrusive_ptr<Work> make_work(OpKind kind, TensorList outputs, at::ArrayRef<at::Tensor> inputs);
+
+  int64_t timeout_ns(std::chrono::milliseconds timeout) const {
+    return timeout.count() > 0 ? timeout.count() * kMillisecond : communicator_->timeout();
+  }
+
+  // Observers: completion hook, timing, ephemeral timeouts. Nothing of this costs anything while nobody watches.
+  bool is_watched() const {
+    return timing_.load(std::memory_order_relaxed) || onCompletionHook_ != nullptr || ephemeral_.total() != 0;
+  }
+  void watch(const std::shared_ptr<TensorOp>& state);
+  void watch_ended(Work& work, OpKind kind, int64_t started_ns);
+
+  const c10::intrusive_ptr<GroupOptions> options_;
+  const std::shared_ptr<AbortHooks> abort_hooks_;
+  const std::shared_ptr<Communicator> communicator_;  // shared with the thread that tears it down
+  EphemeralTimeout ephemeral_;
+  std::atomic<bool> timing_{false};
+  std::shared_ptr<TensorOp> block_;  // between startCoalescing and endCoalescing; of the issuing thread
+};
+
+}  // namespace pycomms::c10d_backend

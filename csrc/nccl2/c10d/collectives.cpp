@@ -1,0 +1,68 @@
+// Backend's collectives on one tensor per rank: check, translate, hand to the frame.
+#include "nccl2/c10d/frame.h"
+
+namespace pycomms::c10d_backend {
+
+WorkPtr Backend::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opts) {
+  const at::Tensor& tensor = single("broadcast", tensors);
+  const Buffer buffer = to_buffer("broadcast", tensor, Use::kMove);
+  check_rank("broadcast", "root", opts.rootRank, size_);
+  return collective({OpKind::kBroadcast, opts.asyncOp, opts.timeout}, {tensor}, tensors,
+                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+                      return engine.nccl.broadcast(buffer.data, buffer.data, buffer.count, buffer.type,
+                                                   static_cast<int>(opts.rootRank), comm, stream);
+                    });
+}
+
+WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opts) {
+  const at::Tensor& tensor = single("all_reduce", tensors);
+  const Buffer buffer = to_buffer("all_reduce", tensor, Use::kReduce);
+  Reduction reduction("all_reduce", opts.reduceOp, tensor.scalar_type());
+  return collective({OpKind::kAllReduce, opts.asyncOp, opts.timeout}, {tensor}, tensors,
+                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+                      return reduction.with(engine, comm, buffer.type, [&](RedOp op) {
+                        return engine.nccl.all_reduce(buffer.data, buffer.data, buffer.count, buffer.type, op, comm,
+                                                      stream);
+                      });
+                    });
+}
+
+WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCoalescedOptions& opts) {
+  if (tensors.empty()) throw_value_error("all_reduce_coalesced", "needs at least one tensor");
+  std::vector<Buffer> buffers;
+  std::vector<Reduction> reductions;
+  for (const at::Tensor& tensor : tensors) {
+    buffers.push_back(to_buffer("all_reduce_coalesced", tensor, Use::kReduce));
+    reductions.emplace_back("all_reduce_coalesced", opts.reduceOp, tensor.scalar_type());
+  }
+  return collective(
+      {OpKind::kAllReduceCoalesced, opts.asyncOp, opts.timeout}, {tensors.begin(), tensors.end()}, tensors,
+      grouped(tensors.size(), [&](size_t i, const Engine& engine, CommHandle comm, StreamHandle stream) {
+        const Buffer& buffer = buffers[i];
+        return reductions[i].with(engine, comm, buffer.type, [&](RedOp op) {
+          return engine.nccl.all_reduce(buffer.data, buffer.data, buffer.count, buffer.type, op, comm, stream);
+        });
+      }));
+}
+
+WorkPtr Backend::reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) {
+  const at::Tensor& tensor = single("reduce", tensors);
+  const Buffer buffer = to_buffer("reduce", tensor, Use::kReduce);
+  Reduction reduction("reduce", opts.reduceOp, tensor.scalar_type());
+  check_rank("reduce", "root", opts.rootRank, size_);
+  return collective({OpKind::kReduce, opts.asyncOp, opts.timeout}, {tensor}, tensors,
+                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+                      return reduction.with(engine, comm, buffer.type, [&](RedOp op) {
+                        return engine.nccl.reduce(buffer.data, buffer.data, buffer.count, buffer.type, op,
+                                                  static_cast<int>(opts.rootRank), comm, stream);
+                      });
+                    });
+}
+
+WorkPtr Backend::barrier(const ::c10d::BarrierOptions& opts) {
+  return collective(
+      {OpKind::kBarrier, opts.asyncOp, opts.timeout}, {}, {},
+      [](const Engine& engine, CommHandle comm, StreamHandle stream) { return engine.host.barrier(comm, stream); });
+}
+
+}  // namespace pycomms::c10d_backend

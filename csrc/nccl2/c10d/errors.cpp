@@ -1,0 +1,35 @@
+#include "nccl2/c10d/errors.h"
+
+#include "nccl2/c10d/python_hooks.h"
+
+namespace pycomms::c10d_backend {
+
+void throw_error(Error error) {
+  switch (error.detail().kind) {
+    case ErrorKind::kInterrupted:
+      rethrow_pending_signal();
+      break;
+    case ErrorKind::kUsage:
+      throw c10::ValueError(error.detail().message, nullptr);
+    case ErrorKind::kMismatch:
+    case ErrorKind::kPeerFailure:
+    case ErrorKind::kTimeout:
+    case ErrorKind::kRevoked:
+    case ErrorKind::kClosed:
+    case ErrorKind::kSystem:
+      break;
+  }
+  throw CommError(std::move(error));
+}
+
+std::exception_ptr to_exception_ptr(const Error& error) { return std::make_exception_ptr(CommError(error)); }
+
+void throw_value_error(const char* op, const std::string& what) {
+  throw c10::ValueError("nccl2 " + std::string(op) + ": " + what, nullptr);
+}
+
+void throw_type_error(const char* op, const std::string& what) {
+  throw c10::TypeError("nccl2 " + std::string(op) + ": " + what, nullptr);
+}
+
+}  // namespace pycomms::c10d_backend

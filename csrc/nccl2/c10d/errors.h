@@ -1,0 +1,37 @@
+// Errors of core as C++ exceptions. c10::DistBackendError is what torch's bindings expect; module.cpp turns a CommError
+// into the class of pycomms.errors that says more.
+// Must not know: Python.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <string>
+
+#include "nccl2/core/error.h"
+
+namespace pycomms::c10d_backend {
+
+class CommError : public c10::DistBackendError {
+ public:
+  explicit CommError(pycomms::Error error)
+      : c10::DistBackendError(error.detail().message, nullptr), error_(std::move(error)) {}
+  const ErrorDetail& detail() const { return error_.detail(); }
+
+ private:
+  pycomms::Error error_;
+};
+
+// Throws what the error stands for: KeyboardInterrupt when the wait ended for a signal, ValueError for wrong arguments,
+// CommError otherwise.
+[[noreturn]] void throw_error(Error error);
+inline void throw_if(Error error) {
+  if (error) [[unlikely]]
+    throw_error(std::move(error));
+}
+std::exception_ptr to_exception_ptr(const Error& error);
+
+[[noreturn]] void throw_value_error(const char* op, const std::string& what);
+[[noreturn]] void throw_type_error(const char* op, const std::string& what);
+
+}  // namespace pycomms::c10d_backend

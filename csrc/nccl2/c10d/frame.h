@@ -1,0 +1,76 @@
+// The frame around every operation of the backend: it makes the Work, decides where the operation runs, keeps its tensors
+// alive, and tells the observers. Included by the files that define operations.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include "nccl2/c10d/backend.h"
+#include "nccl2/c10d/convert.h"
+#include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/tensor_checks.h"
+#include "nccl2/c10d/work.h"
+#include "nccl2/core/launch.h"
+
+namespace pycomms::c10d_backend {
+
+// A call that issues `n` operations as one group of the engine: each(i, engine, comm, stream) -> EngineResult.
+template <typename Each>
+auto grouped(size_t n, Each each) {
+  return [n, each](const Engine& engine, CommHandle comm, StreamHandle stream) {
+    EngineResult first = engine.nccl.group_start();
+    for (size_t i = 0; i < n && first == nccl_abi::kSuccess; ++i) first = each(i, engine, comm, stream);
+    const EngineResult ended = engine.nccl.group_end();
+    return first == nccl_abi::kSuccess ? ended : first;
+  };
+}
+
+inline c10::intrusive_ptr<Work> Backend::make_work(OpKind kind, TensorList outputs, at::ArrayRef<at::Tensor> inputs) {
+  if (!at::hasCallbacks()) [[likely]]
+    return c10::make_intrusive<Work>(rank_, kind, std::move(outputs), nullptr);
+  const std::vector<at::Tensor> shown = inputs.vec();
+  return c10::make_intrusive<Work>(rank_, kind, std::move(outputs), &shown);
+}
+
+// call(engine, comm, stream) -> EngineResult; it is called once, before the frame returns.
+template <typename Call>
+WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<at::Tensor> inputs, Call&& call) {
+  const int64_t timeout = timeout_ns(op.timeout) + ephemeral_.total();
+  auto work = make_work(op.kind, std::move(outputs), inputs);
+
+  if (!op.is_async && block_ == nullptr && can_run_inline(*communicator_)) {
+    const bool watched = is_watched();
+    const int64_t started = watched ? now_ns() : 0;
+    throw_if(run_inline(*communicator_, op.kind, timeout, call));
+    work->set_ended(communicator_->sequence());
+    if (watched) watch_ended(*work, op.kind, started);
+    return work;
+  }
+
+  const bool in_block = block_ != nullptr;
+  auto state = in_block ? block_ : std::make_shared<TensorOp>(op.kind);
+  state->keep_all(inputs);
+  state->keep_all(work->outputs());
+  work->follow(state);
+  throw_if(enqueue(*communicator_, state, timeout, call));
+  if (!in_block && is_watched()) watch(state);
+  if (!op.is_async && !in_block) work->wait();
+  return work;
+}
+
+// call(engine, comm, callback, arg, status) -> EngineResult
+template <typename Call>
+WorkPtr Backend::request(OpKind kind, const at::Tensor& tensor, Call&& call) {
+  const bool in_block = block_ != nullptr;
+  auto state = in_block ? block_ : std::make_shared<TensorOp>(kind);
+  state->keep(tensor);
+  auto work = make_work(kind, {tensor}, tensor);
+  work->follow(state);
+  throw_if(post(*communicator_, state, communicator_->timeout() + ephemeral_.total(),
+                [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg) {
+                  return call(engine, comm, callback, arg, in_block ? nullptr : &state->received);
+                }));
+  if (!in_block && is_watched()) watch(state);
+  return work;
+}
+
+}  // namespace pycomms::c10d_backend

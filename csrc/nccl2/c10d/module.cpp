@@ -1,0 +1,105 @@
+// pycomms._C: what Python sees of the native code. Must not contain: logic.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "nccl2/c10d/backend.h"
+#include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/host_engine.h"
+
+namespace py = pybind11;
+
+namespace pycomms::c10d_backend {
+namespace {
+
+template <typename T, typename... Bases>
+using Class = py::class_<T, Bases..., c10::intrusive_ptr<T>>;
+
+const char* kind_name(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kUsage:
+      return "usage";
+    case ErrorKind::kMismatch:
+      return "mismatch";
+    case ErrorKind::kPeerFailure:
+      return "peer_failure";
+    case ErrorKind::kTimeout:
+      return "timeout";
+    case ErrorKind::kRevoked:
+      return "revoked";
+    case ErrorKind::kClosed:
+      return "closed";
+    case ErrorKind::kInterrupted:
+      return "interrupted";
+    case ErrorKind::kSystem:
+      return "system";
+  }
+  return "system";
+}
+
+void raise_comm_error(const ErrorDetail& detail) {
+  const py::object make = py::module_::import("pycomms.errors").attr("_from_native");
+  const py::object error = make(kind_name(detail.kind), detail.message, py::cast(detail.ranks), detail.op,
+                                detail.sequence, detail.group, detail.rank);
+  PyErr_SetObject(py::type::handle_of(error).ptr(), error.ptr());
+}
+
+// torch's own translation keeps the text and loses the class.
+void translate(std::exception_ptr exception) {
+  try {
+    if (exception) std::rethrow_exception(exception);
+  } catch (const CommError& e) {
+    raise_comm_error(e.detail());
+  } catch (const c10::ValueError& e) {
+    PyErr_SetString(PyExc_ValueError, e.what_without_backtrace());
+  } catch (const c10::TypeError& e) {
+    PyErr_SetString(PyExc_TypeError, e.what_without_backtrace());
+  } catch (const c10::NotImplementedError& e) {
+    PyErr_SetString(PyExc_NotImplementedError, e.what_without_backtrace());
+  }
+}
+
+c10::intrusive_ptr<Backend> create(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int size,
+                                   const c10::intrusive_ptr<GroupOptions>& options, const std::string& engine_path) {
+  const HostEngine host = host_engine(engine_path);
+  return c10::make_intrusive<Backend>(store, rank, size, options, host.engine, host.runtime);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  py::module_::import("torch._C._distributed_c10d");  // registers the base classes
+  py::register_exception_translator(&translate);
+
+  py::enum_<Connect>(m, "Connect", "When a group connects its ranks.")
+      .value("BACKGROUND", Connect::kBackground)
+      .value("EAGER", Connect::kEager)
+      .value("LAZY", Connect::kLazy);
+
+  Class<GroupOptions, ::c10d::Backend::Options>(m, "Options", "Options of a group; see pycomms.Options.")
+      .def(py::init([](std::chrono::milliseconds timeout, Connect connect) {
+             auto options = c10::make_intrusive<GroupOptions>(timeout);
+             options->connect = connect;
+             return options;
+           }),
+           py::kw_only(), py::arg("timeout") = kBackendDefaultTimeout, py::arg("connect") = Connect::kBackground)
+      .def_readwrite("connect", &GroupOptions::connect);
+
+  Class<Backend, ::c10d::Backend>(m, "Backend", "The nccl2 backend of pycomms.")
+      .def(
+          "split",
+          [](Backend& self, const std::vector<int>& ranks, const c10::intrusive_ptr<GroupOptions>& options) {
+            return self.split(nullptr, ranks, options);
+          },
+          py::arg("ranks"), py::arg("options"), py::call_guard<py::gil_scoped_release>())
+      .def(
+          "perform_nocolor_split",
+          [](Backend& self, const std::optional<at::Device>&) { self.perform_nocolor_split(); },
+          py::arg("device") = std::nullopt, py::call_guard<py::gil_scoped_release>());
+
+  m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
+        py::arg("engine_path"), py::call_guard<py::gil_scoped_release>());
+  m.def("engine_version", [](const std::string& path) { return host_engine(path).engine.version; }, py::arg("path"));
+  m.attr("torch_version") = TORCH_VERSION;
+}
+
+}  // namespace pycomms::c10d_backend

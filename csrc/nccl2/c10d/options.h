@@ -1,0 +1,28 @@
+// The options of a group, as users pass them: pycomms.Options.
+// Must not know: communicators.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+namespace pycomms::c10d_backend {
+
+inline constexpr const char* kBackendName = "nccl2";
+
+// How the constructor of a group connects.
+enum class Connect {
+  kBackground,  // starts to connect and returns; the first operation waits for it
+  kEager,       // returns when all ranks are connected
+  kLazy,        // does nothing: all ranks must take part in the group's first operation
+};
+
+struct GroupOptions : ::c10d::Backend::Options {
+  explicit GroupOptions(std::chrono::milliseconds timeout = kBackendDefaultTimeout)
+      : ::c10d::Backend::Options(kBackendName, timeout) {}
+
+  // Overrides c10d's on torch versions that have it.
+  c10::intrusive_ptr<::c10d::Backend::Options> clone() const { return c10::make_intrusive<GroupOptions>(*this); }
+
+  Connect connect = Connect::kBackground;
+};
+
+}  // namespace pycomms::c10d_backend

@@ -1,0 +1,50 @@
+#include "nccl2/c10d/python_hooks.h"
+
+#include <pybind11/pybind11.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <exception>
+#include <utility>
+
+namespace pycomms::c10d_backend {
+namespace {
+
+thread_local std::exception_ptr pending_signal;
+
+bool is_main_thread() {
+  thread_local const bool main = syscall(SYS_gettid) == getpid();
+  return main;
+}
+
+bool interpreter_is_up() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsInitialized() != 0 && Py_IsFinalizing() == 0;
+#else
+  return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0;
+#endif
+}
+
+}  // namespace
+
+bool interrupted() {
+  if (!is_main_thread() || !interpreter_is_up()) return false;
+  const pybind11::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() == 0) return false;
+  pending_signal = std::make_exception_ptr(pybind11::error_already_set());
+  return true;
+}
+
+void rethrow_pending_signal() {
+  if (pending_signal) std::rethrow_exception(std::exchange(pending_signal, nullptr));
+}
+
+ReleaseGil::ReleaseGil() {
+  if (interpreter_is_up() && PyGILState_Check() != 0) saved_ = PyEval_SaveThread();
+}
+
+ReleaseGil::~ReleaseGil() {
+  if (saved_ != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(saved_));
+}
+
+}  // namespace pycomms::c10d_backend

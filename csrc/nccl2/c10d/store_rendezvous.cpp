@@ -1,0 +1,49 @@
+#include "nccl2/c10d/store_rendezvous.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace pycomms::c10d_backend {
+
+Error StoreRendezvous::publish(const UniqueId& id) {
+  try {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(id.internal);
+    store_->set(key(), std::vector<uint8_t>(bytes, bytes + sizeof id.internal));
+    return {};
+  } catch (const std::exception& e) {
+    return error(ErrorKind::kSystem, "cannot write " + key() + " to the store: " + e.what());
+  }
+}
+
+Error StoreRendezvous::fetch(UniqueId* id, Deadline deadline) {
+  const std::chrono::milliseconds limit(std::max<int64_t>(deadline.left() / kMillisecond, 1));
+  try {
+    store_->wait({key()}, limit);
+    const std::vector<uint8_t> bytes = store_->get(key());
+    if (bytes.size() != sizeof id->internal) {
+      return error(ErrorKind::kSystem, key() + " in the store has " + std::to_string(bytes.size()) + " bytes");
+    }
+    std::copy(bytes.begin(), bytes.end(), id->internal);
+    if (store_->add(key() + "/readers", 1) == size_ - 1) {
+      store_->deleteKey(key());
+      store_->deleteKey(key() + "/readers");
+    }
+    return {};
+  } catch (const std::exception& e) {
+    return error(ErrorKind::kTimeout, "waited " + std::to_string(limit.count()) + " ms for rank 0 to write " + key() +
+                                          " to the store: has it created this group? (" + e.what() + ")");
+  }
+}
+
+Error StoreRendezvous::error(ErrorKind kind, const std::string& what) const {
+  ErrorDetail detail;
+  detail.kind = kind;
+  detail.message = "rank " + std::to_string(rank_) + " of group " + group_ + " cannot connect: " + what;
+  detail.ranks = {0};
+  detail.op = "connect";
+  detail.group = group_;
+  detail.rank = rank_;
+  return Error(std::move(detail));
+}
+
+}  // namespace pycomms::c10d_backend

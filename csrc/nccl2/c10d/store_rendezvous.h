@@ -1,0 +1,31 @@
+// Rendezvous through a c10d::Store: the first rank's id under one key, which the last rank to read it removes, so that a
+// group of the same name can be made again over the same store. Must not know: communicators.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <string>
+
+#include "nccl2/core/rendezvous.h"
+
+namespace pycomms::c10d_backend {
+
+class StoreRendezvous final : public Rendezvous {
+ public:
+  StoreRendezvous(c10::intrusive_ptr<::c10d::Store> store, std::string group, int rank, int size)
+      : store_(std::move(store)), group_(std::move(group)), rank_(rank), size_(size) {}
+
+  Error publish(const UniqueId& id) override;
+  Error fetch(UniqueId* id, Deadline deadline) override;
+
+ private:
+  Error error(ErrorKind kind, const std::string& what) const;
+  std::string key() const { return "pycomms/" + group_ + "/id"; }
+
+  const c10::intrusive_ptr<::c10d::Store> store_;
+  const std::string group_;
+  const int rank_;
+  const int size_;
+};
+
+}  // namespace pycomms::c10d_backend

@@ -1,0 +1,164 @@
+#include "nccl2/c10d/work.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include "nccl2/c10d/convert.h"
+#include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/python_hooks.h"
+
+namespace pycomms::c10d_backend {
+namespace {
+
+using c10::ivalue::Future;
+using ::c10d::WorkResult;
+
+WorkResult to_work_result(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kPending:
+    case Outcome::kEnding:
+      return WorkResult::UNKNOWN;
+    case Outcome::kDone:
+      return WorkResult::SUCCESS;
+    case Outcome::kTimedOut:
+      return WorkResult::TIMEOUT;
+    case Outcome::kFailed:
+    case Outcome::kCancelled:
+      return WorkResult::COMM_ERROR;
+  }
+  return WorkResult::UNKNOWN;
+}
+
+Error waiter_expired(const OpState& state, std::chrono::milliseconds timeout) {
+  ErrorDetail detail;
+  detail.kind = ErrorKind::kTimeout;
+  detail.op = traits(state.kind()).name;
+  detail.sequence = state.sequence();
+  detail.message = "wait() gave up after " + std::to_string(timeout.count()) + " ms: " + detail.op + " number " +
+                   std::to_string(detail.sequence) +
+                   " is still in flight. Only this wait has failed: the operation goes on and may be waited for again";
+  return Error(std::move(detail));
+}
+
+void complete_with_tensors(Future& future, const OpState* state, const TensorList& outputs) {
+  if (state == nullptr || state->outcome() == Outcome::kDone) {
+    future.markCompleted(c10::IValue(std::vector<at::Tensor>(outputs.begin(), outputs.end())));
+  } else {
+    future.setError(to_exception_ptr(state->error()));
+  }
+}
+
+}  // namespace
+
+Work::Work(int rank, OpKind kind, TensorList outputs, const std::vector<at::Tensor>* inputs)
+    : ::c10d::Work(rank, to_op_type(kind), inputs != nullptr ? traits(kind).title : nullptr,
+                   inputs != nullptr ? std::optional(*inputs) : std::nullopt),
+      kind_(kind),
+      outputs_(std::move(outputs)) {}
+
+void Work::set_ended(uint64_t sequence) {
+  sequence_ = sequence;
+  if (recordFunctionEndCallback_) std::exchange(recordFunctionEndCallback_, nullptr)();
+}
+
+void Work::follow(std::shared_ptr<TensorOp> state) {
+  state_ = std::move(state);
+  if (recordFunctionEndCallback_) {
+    state_->then([record = std::exchange(recordFunctionEndCallback_, nullptr)](const OpState&) { record(); });
+  }
+}
+
+void Work::set_times(int64_t started_ns, int64_t ended_ns) {
+  started_ns_ = started_ns;
+  ended_ns_ = ended_ns;
+}
+
+bool Work::isCompleted() { return state_ == nullptr || state_->has_ended(); }
+
+bool Work::isSuccess() const { return state_ == nullptr || state_->outcome() == Outcome::kDone; }
+
+std::exception_ptr Work::exception() const {
+  if (state_ == nullptr || !state_->has_ended() || !state_->error()) return nullptr;
+  return to_exception_ptr(state_->error());
+}
+
+int Work::sourceRank() const {
+  TORCH_CHECK(kind_ == OpKind::kRecvAnySource || kind_ == OpKind::kRecv,
+              "sourceRank() is known for receives only, not for ", traits(kind_).name);
+  return state_ == nullptr ? -1 : state_->received.source;
+}
+
+std::vector<at::Tensor> Work::result() {
+  TORCH_CHECK(isCompleted(), "result(): ", traits(kind_).name, " has not completed yet; call wait() first");
+  return {outputs_.begin(), outputs_.end()};
+}
+
+void Work::synchronize() { wait(); }
+
+bool Work::wait(std::chrono::milliseconds timeout) {
+  // Inside an open block nothing can end before endCoalescing: the block's own Work is the one to wait for.
+  if (state_ == nullptr || state_->is_open()) return true;
+  const bool forever = timeout == kNoTimeout;  // not really: the operation's own deadline ends it
+  const int64_t limit = forever ? kForever : std::chrono::nanoseconds(timeout).count();
+  switch (state_->wait(Deadline::after(limit), forever, &interrupted)) {
+    case OpState::WaitResult::kEnded:
+      break;
+    case OpState::WaitResult::kExpired:
+      throw_error(waiter_expired(*state_, timeout));
+    case OpState::WaitResult::kInterrupted:
+      rethrow_pending_signal();
+      break;
+  }
+  if (state_->outcome() != Outcome::kDone) throw_error(state_->error());
+  // The thread that ended it may not have completed the future yet; whoever waited expects both.
+  c10::intrusive_ptr<Future> future;
+  {
+    const std::lock_guard lock(futures_mutex_);
+    future = future_;
+  }
+  if (future) future->wait();
+  return true;
+}
+
+void Work::abort() { TORCH_CHECK(false, "a single operation cannot be aborted; abort the group"); }
+
+c10::intrusive_ptr<Future> Work::getFuture() {
+  const std::lock_guard lock(futures_mutex_);
+  if (future_) return future_;
+  future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+  if (state_ == nullptr) {
+    complete_with_tensors(*future_, nullptr, outputs_);
+  } else {
+    state_->then([future = future_, outputs = outputs_](const OpState& state) {
+      complete_with_tensors(*future, &state, outputs);
+    });
+  }
+  return future_;
+}
+
+c10::intrusive_ptr<Future> Work::getFutureResult() {
+  const std::lock_guard lock(futures_mutex_);
+  if (result_future_) return result_future_;
+  result_future_ = c10::make_intrusive<Future>(c10::IntType::get());
+  const auto complete = [](Future& future, Outcome outcome) {
+    future.markCompleted(c10::IValue(static_cast<int64_t>(to_work_result(outcome))));
+  };
+  if (state_ == nullptr) {
+    complete(*result_future_, Outcome::kDone);
+  } else {
+    state_->then([future = result_future_, complete](const OpState& state) { complete(*future, state.outcome()); });
+  }
+  return result_future_;
+}
+
+float Work::getDuration() const {
+  const int64_t started = state_ != nullptr ? state_->started_ns() : started_ns_;
+  const int64_t ended = state_ != nullptr && state_->has_ended() ? state_->ended_ns() : ended_ns_;
+  TORCH_CHECK(ended != 0, "getDuration(): ", traits(kind_).name,
+              " has not completed, or ran inside the call while timing was off; see enableCollectivesTiming");
+  return static_cast<float>(ended - started) / 1e6f;
+}
+
+uint64_t Work::getSequencenumber() const { return state_ != nullptr ? state_->sequence() : sequence_; }
+
+}  // namespace pycomms::c10d_backend

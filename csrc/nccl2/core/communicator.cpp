@@ -1,0 +1,330 @@
+#include "nccl2/core/communicator.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "nccl2/core/failure.h"
+
+namespace pycomms {
+namespace {
+
+constexpr int64_t kTearDown = 10 * kSecond;    // of waiting for callers and peers while closing
+constexpr int64_t kEngineGrace = 1 * kSecond;  // the engine's own deadline comes first: it names who is missing
+constexpr int64_t kInterruptPoll = 50 * kMillisecond;
+
+// Waits a little longer each time: a connection takes tens of microseconds to seconds.
+class Backoff {
+ public:
+  void pause() {
+    if (++rounds_ < 64) {
+      sched_yield();
+      return;
+    }
+    const timespec nap{0, std::min<long>(rounds_ * kMicrosecond, kMillisecond)};
+    nanosleep(&nap, nullptr);
+  }
+
+ private:
+  int rounds_ = 0;
+};
+
+Outcome outcome_of(const Error& error) {
+  if (!error) return Outcome::kDone;
+  switch (error.detail().kind) {
+    case ErrorKind::kTimeout:
+      return Outcome::kTimedOut;
+    case ErrorKind::kRevoked:
+    case ErrorKind::kClosed:
+    case ErrorKind::kInterrupted:
+      return Outcome::kCancelled;
+    case ErrorKind::kUsage:
+    case ErrorKind::kMismatch:
+    case ErrorKind::kPeerFailure:
+    case ErrorKind::kSystem:
+      return Outcome::kFailed;
+  }
+  return Outcome::kFailed;
+}
+
+// One part of `state` has ended. The last one ends the operation and gives the engine's reference back.
+void finish_part(OpState& state, const Error& error) {
+  if (!state.leave_part(error)) return;
+  InFlight& in_flight = state.lane()->in_flight();
+  const std::shared_ptr<OpState> mine = in_flight.remove(state);
+  mine->end(outcome_of(mine->first_part_error()), mine->first_part_error());
+  in_flight.settle();
+}
+
+}  // namespace
+
+Communicator::Communicator(const Engine& engine, DeviceRuntime& runtime, CommunicatorOptions options)
+    : engine_(engine),
+      runtime_(runtime),
+      options_(std::move(options)),
+      fork_generation_(fork_generation()),
+      lane_(std::make_shared<Lane>(engine, runtime, static_cast<FailureSource&>(*this))),
+      timeout_(options_.timeout) {}
+
+Communicator::~Communicator() { abort("group " + options_.group + " was destroyed"); }
+
+// --- Connecting ------------------------------------------------------------------------------------------------------
+
+Error Communicator::start() {
+  if (rendezvous_ == nullptr || started_.exchange(true)) return {};
+  const Deadline deadline = Deadline::after(timeout());
+  UniqueId id{};
+  if (rank() == 0) {
+    if (engine_.nccl.get_unique_id(&id) != nccl_abi::kSuccess) {
+      return make_error(ErrorKind::kSystem,
+                        "the engine has no unique id to give: " + last_engine_text(engine_, nullptr));
+    }
+    if (size() > 1) {
+      if (Error error = rendezvous_->publish(id)) return fail(std::move(error));
+    }
+  } else if (Error error = rendezvous_->fetch(&id, deadline)) {
+    return fail(std::move(error));
+  }
+
+  nccl_abi::Config config;
+  config.blocking = 0;
+  config.comm_name = options_.group.c_str();
+  if (engine_.host.set_init_timeout != nullptr) engine_.host.set_init_timeout(deadline.left());
+  CommHandle comm = nullptr;
+  const EngineResult result = engine_.nccl.comm_init_rank_config(&comm, size(), id, rank(), &config);
+  if (comm != nullptr) adopt(comm);
+  if (result == nccl_abi::kSuccess || result == nccl_abi::kInProgress) return {};
+  return fail(make_error(ErrorKind::kSystem, "cannot connect: " + last_engine_text(engine_, comm)));
+}
+
+void Communicator::adopt(CommHandle comm) {
+  comm_ = comm;
+  lane_->open(comm);
+  lifecycle_.advance(LifeState::kNew, LifeState::kConnecting);
+}
+
+Error Communicator::become_ready(Deadline deadline) {
+  if (lifecycle_.is_ready()) return {};
+  if (Error error = start()) return error;
+  Backoff backoff;
+  int64_t next_poll = now_ns() + kInterruptPoll;
+  for (;;) {
+    const LifeState now_in = state();
+    if (now_in == LifeState::kReady) return {};
+    if (now_in == LifeState::kFailed || now_in == LifeState::kRevoked || now_in == LifeState::kClosed)
+      return first_error();
+    // kNew: another thread is on its way through start().
+    EngineResult progress = nccl_abi::kInProgress;
+    if (now_in == LifeState::kConnecting) {
+      const EngineResult asked = engine_.nccl.comm_get_async_error(comm_, &progress);
+      if (asked != nccl_abi::kSuccess) progress = asked;
+    }
+    if (progress == nccl_abi::kSuccess) {
+      if (Error error = check_membership()) return fail(std::move(error));
+      lifecycle_.advance(LifeState::kConnecting, LifeState::kReady);
+      continue;
+    }
+    if (progress != nccl_abi::kInProgress) return explain(progress, OpKind::kConnect, 0);
+
+    const int64_t now = now_ns();
+    if (deadline.passed(now)) return make_error(ErrorKind::kTimeout, "it is still connecting: not all ranks have come");
+    if (now >= next_poll) {
+      if (options_.interrupted != nullptr && options_.interrupted()) {
+        return make_error(ErrorKind::kInterrupted, "interrupted while connecting");
+      }
+      next_poll = now + kInterruptPoll;
+    }
+    backoff.pause();
+  }
+}
+
+// A split in which ranks disagree about who is in gives a communicator of another size or order.
+Error Communicator::check_membership() {
+  int count = 0;
+  int rank = -1;
+  if (engine_.nccl.comm_count(comm_, &count) != nccl_abi::kSuccess) return {};
+  if (engine_.nccl.comm_user_rank(comm_, &rank) != nccl_abi::kSuccess) return {};
+  if (count == size() && rank == this->rank()) return {};
+  return make_error(ErrorKind::kMismatch,
+                    "this rank expected to be rank " + std::to_string(this->rank()) + " of " + std::to_string(size()) +
+                        " but the ranks formed a communicator in which it is " + std::to_string(rank) + " of " +
+                        std::to_string(count) + ": do all ranks create and split groups in the same order?");
+}
+
+Error Communicator::split(int color, CommunicatorOptions child, int key, std::unique_ptr<Communicator>* result) {
+  const Deadline deadline = Deadline::after(child.timeout);
+  const GateHolder inside(gate_);
+  if (!inside || was_forked()) return check(OpKind::kSplit);
+  if (Error error = become_ready(deadline)) return error;
+  if (!wait_for_pending(deadline)) {
+    return make_error(ErrorKind::kTimeout, "cannot split: earlier operations are still in flight");
+  }
+  nccl_abi::Config config;
+  config.blocking = 0;
+  config.comm_name = child.group.c_str();
+  if (engine_.host.set_init_timeout != nullptr) engine_.host.set_init_timeout(deadline.left());
+  CommHandle comm = nullptr;
+  const EngineResult split = settle(engine_.nccl.comm_split(comm_, color, key, &comm, &config));
+  if (split != nccl_abi::kSuccess) return explain(split, OpKind::kSplit, 0);
+  if (color == nccl_abi::kSplitNoColor) return {};
+  *result = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
+  (*result)->adopt(comm);
+  return {};
+}
+
+// --- Operations ------------------------------------------------------------------------------------------------------
+
+Error Communicator::check(OpKind kind) {
+  if (was_forked()) {
+    return make_error(ErrorKind::kUsage, std::string(traits(kind).name) + ": this process was forked from rank " +
+                                             std::to_string(rank()) +
+                                             " and is not a member of the group; call init_process_group here");
+  }
+  const Error error = become_ready(Deadline::after(timeout() + kEngineGrace));
+  if (!error) return {};
+  ErrorDetail detail = error.detail();
+  detail.message = std::string(traits(kind).name) + " cannot run: " + detail.message;
+  return Error(std::move(detail));
+}
+
+void Communicator::apply_timeout(int64_t ns) {
+  if (applied_timeout_.load(std::memory_order_relaxed) == ns || engine_.host.comm_set_timeout == nullptr) return;
+  applied_timeout_.store(ns, std::memory_order_relaxed);
+  static_cast<void>(engine_.host.comm_set_timeout(comm_, ns));
+}
+
+EngineResult Communicator::settle(EngineResult result) {
+  if (result != nccl_abi::kInProgress) [[likely]]
+    return result;
+  const Deadline deadline = Deadline::after(timeout());
+  for (Backoff backoff; result == nccl_abi::kInProgress; backoff.pause()) {
+    if (deadline.passed()) return nccl_abi::kTimeout;
+    const EngineResult asked = engine_.nccl.comm_get_async_error(comm_, &result);
+    if (asked != nccl_abi::kSuccess) return asked;
+  }
+  return result;
+}
+
+void Communicator::track(const std::shared_ptr<OpState>& state) {
+  state->set_started(now_ns());
+  if (state->is_block()) {
+    state->add_part();
+  } else {
+    state->set_lane(lane_);
+    lane_->in_flight().add(state);
+  }
+}
+
+void Communicator::untrack(OpState& state, const Error& error) { finish_part(state, error); }
+
+void Communicator::begin_block(const std::shared_ptr<OpState>& block) {
+  block->set_lane(lane_);
+  block->set_started(now_ns());
+  lane_->in_flight().add(block);
+}
+
+void Communicator::end_block(OpState& block) { finish_part(block, {}); }
+
+void Communicator::on_stream(void* arg, EngineResult result) {
+  static_cast<OpState*>(arg)->lane()->leave_queue();
+  on_request(arg, result);
+}
+
+void Communicator::on_request(void* arg, EngineResult result) {
+  auto& state = *static_cast<OpState*>(arg);
+  finish_part(state, result == nccl_abi::kSuccess ? Error() : state.lane()->source().explain(result, state));
+}
+
+Error Communicator::monitored_barrier(int64_t timeout, std::vector<int>* missing) {
+  const Deadline deadline = Deadline::after(timeout);
+  const GateHolder inside(gate_);
+  if (!inside || was_forked()) return check(OpKind::kBarrier);
+  if (Error error = become_ready(deadline)) return error;
+  if (!wait_for_pending(deadline)) {
+    return make_error(ErrorKind::kTimeout, "monitored barrier: earlier operations are still in flight");
+  }
+  std::vector<int> ranks(size());
+  int count = 0;
+  const uint64_t sequence = next_sequence();
+  const EngineResult result = engine_.host.monitored_barrier(comm_, deadline.left(), ranks.data(), &count);
+  if (result == nccl_abi::kSuccess) return {};
+  if (result != nccl_abi::kTimeout) return explain(result, OpKind::kBarrier, sequence);
+  ranks.resize(count);
+  *missing = std::move(ranks);
+  return make_error(ErrorKind::kTimeout, "monitored barrier timed out");
+}
+
+// --- Failure ---------------------------------------------------------------------------------------------------------
+
+Error Communicator::make_error(ErrorKind kind, std::string message) const {
+  ErrorDetail detail;
+  detail.kind = kind;
+  detail.message = "rank " + std::to_string(rank()) + " of group " + options_.group + ": " + std::move(message);
+  detail.group = options_.group;
+  detail.rank = rank();
+  return Error(std::move(detail));
+}
+
+Error Communicator::explain(EngineResult result, const OpState& state) {
+  return explain(result, state.kind(), state.sequence());
+}
+
+Error Communicator::explain(EngineResult result, OpKind kind, uint64_t sequence) {
+  const Explanation explanation = explain_engine(engine_, comm_, result);
+  ErrorDetail detail;
+  detail.kind = explanation.kind;
+  detail.ranks = explanation.ranks;
+  detail.op = explanation.op.empty() ? traits(kind).name : explanation.op;
+  detail.sequence = explanation.sequence != 0 ? explanation.sequence : sequence;
+  detail.group = options_.group;
+  detail.rank = rank();
+  detail.message = "rank " + std::to_string(rank()) + " of group " + options_.group + ": " + explanation.text;
+  Error error(std::move(detail));
+  return explanation.kind == ErrorKind::kUsage ? error : fail(std::move(error));
+}
+
+// The first failure runs the hook and stays; every later one, its echo, is answered with the first.
+Error Communicator::fail(Error error) {
+  if (lifecycle_.end(LifeState::kFailed, error) && options_.on_failure) options_.on_failure();
+  Error first = first_error();
+  return first ? first : error;
+}
+
+// --- Ending ----------------------------------------------------------------------------------------------------------
+
+void Communicator::abort(const std::string& why) {
+  if (was_forked()) return lane_->abandon();
+  const LifeState before = state();
+  Error error = make_error(ErrorKind::kClosed, why);
+  if (!lifecycle_.end(LifeState::kClosed, error)) return;
+  lane_->in_flight().cancel_all(error);
+  if (comm_ != nullptr && engine_.host.comm_cancel != nullptr) {
+    static_cast<void>(engine_.host.comm_cancel(comm_, why.c_str()));
+  }
+  close(before == LifeState::kReady ? LifeState::kFailed : before);
+}
+
+void Communicator::shutdown() {
+  if (was_forked()) return lane_->abandon();
+  const LifeState before = state();
+  if (before != LifeState::kReady || !wait_for_pending(Deadline::after(timeout()))) {
+    return abort("group " + options_.group + " was shut down");
+  }
+  if (!lifecycle_.end(LifeState::kClosed, make_error(ErrorKind::kClosed, "it was shut down"))) return;
+  close(before);
+}
+
+void Communicator::close(LifeState before) {
+  gate_.close();
+  const bool empty = gate_.wait_until_empty(Deadline::after(kTearDown));
+  lane_->close(Deadline::after(kTearDown));
+  // A caller that the engine does not give back still uses the handle: better leaked than freed under it.
+  if (comm_ == nullptr || !empty) return;
+  if (before == LifeState::kReady) {
+    static_cast<void>(settle(engine_.nccl.comm_finalize(comm_)));
+    static_cast<void>(engine_.nccl.comm_destroy(comm_));
+  } else {
+    static_cast<void>(engine_.nccl.comm_abort(comm_));
+  }
+}
+
+}  // namespace pycomms

@@ -1,0 +1,127 @@
+// One communicator of the engine and everything that surrounds a call to it: lazy connection, the lifecycle, the gate,
+// sequence numbers, deadlines, and the decision where an operation runs. launch.h has the frames that operations use.
+//
+// Any thread may call anything; operations of one communicator are issued by one thread at a time, as in NCCL. No lock is
+// held across an engine call. Must not know: torch, tensors, which engine it is.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/fork.h"
+#include "base/gate.h"
+#include "nccl2/core/lane.h"
+#include "nccl2/core/lifecycle.h"
+#include "nccl2/core/op_state.h"
+#include "nccl2/core/rendezvous.h"
+
+namespace pycomms {
+
+struct CommunicatorOptions {
+  int rank = 0;
+  int size = 1;
+  std::string group;    // for messages
+  int64_t timeout = 0;  // of an operation that brings none, and of connecting; nanoseconds
+  // Called once, when the communicator fails, before anybody is told. No lock is held.
+  std::function<void()> on_failure;
+  // Polled every 50 ms by whoever waits; true ends the wait.
+  bool (*interrupted)() = nullptr;
+};
+
+class Communicator final : private FailureSource {
+ public:
+  Communicator(const Engine& engine, DeviceRuntime& runtime, CommunicatorOptions options);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return options_.rank; }
+  int size() const { return options_.size; }
+  const std::string& group() const { return options_.group; }
+  const Engine& engine() const { return engine_; }
+  LifeState state() const { return lifecycle_.state(); }
+  Error first_error() const { return lifecycle_.first_error(); }
+  bool was_forked() const { return fork_generation() != fork_generation_; }
+
+  // A block of operations that ends as one: it is in flight from now on, and ends once end_block() was called and all
+  // its operations have ended.
+  void begin_block(const std::shared_ptr<OpState>& block);
+  void end_block(OpState& block);
+  const std::shared_ptr<Lane>& lane() const { return lane_; }
+
+  // How the members find each other; before start() and before the first operation.
+  void set_rendezvous(std::unique_ptr<Rendezvous> rendezvous) { rendezvous_ = std::move(rendezvous); }
+  // Begins to connect and returns; the first rank makes the id, the others fetch it. The first call does it, whether the
+  // owner makes it or the first operation.
+  Error start();
+  // Connects if nobody has begun to, and waits until it is ready, at most until the deadline.
+  Error become_ready(Deadline deadline);
+
+  // Collective over the members: a communicator of those that give the same color, or null for kSplitNoColor.
+  Error split(int color, CommunicatorOptions child, int key, std::unique_ptr<Communicator>* result);
+
+  int64_t timeout() const { return timeout_.load(std::memory_order_relaxed); }
+  void set_timeout(int64_t ns) { timeout_.store(ns, std::memory_order_relaxed); }
+
+  uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
+
+  bool wait_for_pending(Deadline deadline) {
+    return lane_->in_flight().wait_until_empty(deadline, options_.interrupted);
+  }
+
+  // Ends what is in flight as cancelled, tells the members, and closes. Unblocks threads that are inside a call.
+  void abort(const std::string& why);
+  // Waits for what is in flight, then closes. Closing again does nothing.
+  void shutdown();
+
+  // Barrier that names who did not come; the communicator stays usable. Ranks in *missing.
+  Error monitored_barrier(int64_t timeout, std::vector<int>* missing);
+
+ private:
+  template <typename Call>
+  friend Error run_inline(Communicator&, OpKind, int64_t, Call&&);
+  template <typename Call>
+  friend Error enqueue(Communicator&, const std::shared_ptr<OpState>&, int64_t, Call&&);
+  template <typename Call>
+  friend Error post(Communicator&, const std::shared_ptr<OpState>&, int64_t, Call&&);
+  friend bool can_run_inline(const Communicator&);
+
+  Error check(OpKind kind);  // before every engine call: forked, ready, or why not
+  void apply_timeout(int64_t ns);
+  uint64_t next_sequence() { return sequence_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+  // What `result` means. Sticky failures move the lifecycle and run the failure hook.
+  Error explain(EngineResult result, const OpState& state) override;
+  Error explain(EngineResult result, OpKind kind, uint64_t sequence);
+  Error make_error(ErrorKind kind, std::string message) const;
+  Error fail(Error error);
+  void track(const std::shared_ptr<OpState>& state);  // before the engine call
+  void untrack(OpState& state, const Error& error);   // when the engine refused it
+  static void on_stream(void* arg, EngineResult result);
+  static void on_request(void* arg, EngineResult result);
+
+  void adopt(CommHandle comm);
+  Error check_membership();
+  EngineResult settle(EngineResult result);  // waits for a call that a nonblocking communicator left in progress
+  void close(LifeState before);
+
+  const Engine& engine_;
+  DeviceRuntime& runtime_;
+  const CommunicatorOptions options_;
+  const uint32_t fork_generation_;
+  const std::shared_ptr<Lane> lane_;
+
+  Lifecycle lifecycle_;
+  Gate gate_;
+  std::atomic<int64_t> timeout_;
+  std::atomic<int64_t> applied_timeout_{-1};
+  std::atomic<uint64_t> sequence_{0};
+
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::atomic<bool> started_{false};
+  CommHandle comm_ = nullptr;  // set before kConnecting, constant until the gate is closed and empty
+};
+
+}  // namespace pycomms

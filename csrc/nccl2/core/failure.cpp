@@ -1,0 +1,89 @@
+#include "nccl2/core/failure.h"
+
+#include <algorithm>
+
+namespace pycomms {
+namespace {
+
+ErrorKind to_error_kind(hostccl::FailureKind kind) {
+  switch (kind) {
+    case hostccl::FailureKind::kMismatch:
+      return ErrorKind::kMismatch;
+    case hostccl::FailureKind::kPeerDead:
+    case hostccl::FailureKind::kPeerClosed:
+      return ErrorKind::kPeerFailure;
+    case hostccl::FailureKind::kTimeout:
+      return ErrorKind::kTimeout;
+    case hostccl::FailureKind::kAborted:
+      return ErrorKind::kRevoked;
+    case hostccl::FailureKind::kInterrupted:
+      return ErrorKind::kInterrupted;
+    case hostccl::FailureKind::kUsage:
+      return ErrorKind::kUsage;
+    case hostccl::FailureKind::kNone:
+    case hostccl::FailureKind::kSystem:
+      return ErrorKind::kSystem;
+  }
+  return ErrorKind::kSystem;
+}
+
+ErrorKind to_error_kind(EngineResult result) {
+  switch (result) {
+    case nccl_abi::kInvalidArgument:
+    case nccl_abi::kInvalidUsage:
+      return ErrorKind::kUsage;
+    case nccl_abi::kRemoteError:
+      return ErrorKind::kPeerFailure;
+    case nccl_abi::kTimeout:
+    case nccl_abi::kInProgress:
+      return ErrorKind::kTimeout;
+    case nccl_abi::kSuccess:
+    case nccl_abi::kUnhandledCudaError:
+    case nccl_abi::kSystemError:
+    case nccl_abi::kInternalError:
+      return ErrorKind::kSystem;
+  }
+  return ErrorKind::kSystem;
+}
+
+bool is_usage(EngineResult result) { return result == nccl_abi::kInvalidArgument || result == nccl_abi::kInvalidUsage; }
+
+// The failure that belongs to `result`: of this call when the arguments were wrong, of the communicator otherwise.
+bool ask(const Engine& engine, CommHandle comm, EngineResult result, hostccl::Failure* failure) {
+  const HostcclApi& host = engine.host;
+  if (is_usage(result) && host.last_failure != nullptr) {
+    if (host.last_failure(failure) == nccl_abi::kSuccess && failure->kind == hostccl::FailureKind::kUsage) return true;
+  }
+  if (host.comm_get_failure == nullptr || comm == nullptr) return false;
+  static_cast<void>(host.comm_get_failure(comm, failure));
+  return failure->kind != hostccl::FailureKind::kNone;
+}
+
+}  // namespace
+
+Explanation explain_engine(const Engine& engine, CommHandle comm, EngineResult result) {
+  Explanation explanation;
+  hostccl::Failure failure{};
+  if (ask(engine, comm, result, &failure)) {
+    explanation.kind = to_error_kind(failure.kind);
+    explanation.text = failure.text;
+    explanation.op = failure.op;
+    explanation.sequence = failure.sequence;
+    explanation.ranks.assign(failure.ranks, failure.ranks + std::clamp(failure.nranks, 0, hostccl::kMaxFailedRanks));
+    return explanation;
+  }
+  explanation.kind = to_error_kind(result);
+  explanation.text = std::string(engine.nccl.get_error_string(result)) + ": " + last_engine_text(engine, comm);
+  return explanation;
+}
+
+std::string last_engine_text(const Engine& engine, CommHandle comm) {
+  if (engine.host.last_failure != nullptr) {
+    hostccl::Failure failure{};
+    if (engine.host.last_failure(&failure) == nccl_abi::kSuccess && failure.text[0] != '\0') return failure.text;
+  }
+  const char* text = engine.nccl.get_last_error(comm);
+  return text != nullptr ? text : "";
+}
+
+}  // namespace pycomms

@@ -1,0 +1,37 @@
+// The operations that the engine still works on. It keeps each alive until the engine's callback has come, and can end
+// them all at once. Any thread. Must not know: engines, communicators.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "nccl2/core/error.h"
+
+namespace pycomms {
+
+class OpState;
+
+class InFlight {
+ public:
+  void add(std::shared_ptr<OpState> state);
+  // Gives back the reference that add() took. settle() follows once the operation's continuations have run, so that
+  // whoever waits for an empty set finds their effects.
+  std::shared_ptr<OpState> remove(OpState& state);
+  void settle();
+
+  // Ends all of them as cancelled. The engine may still use their memory: they stay here until remove().
+  void cancel_all(const Error& why);
+
+  bool wait_until_empty(Deadline deadline, bool (*interrupted)());
+
+ private:
+  std::atomic<uint32_t> count_{0};  // of the entries below; waiters sleep on it
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<OpState>> entries_;  // guarded by mutex_
+};
+
+}  // namespace pycomms

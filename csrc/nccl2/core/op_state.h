@@ -1,0 +1,93 @@
+// The state that a Work, the engine's callback and the supervisor share about one operation: it ends exactly once, as
+// done, failed, timed out or cancelled. It knows who waits and what is to run afterwards, and keeps itself (and, in a
+// derived class, the memory that the engine reads and writes) alive until the engine has let go.
+// Any thread; lock-free but for the futex of sleeping waiters. Must not know: torch, communicators.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "base/clock.h"
+#include "nccl2/core/error.h"
+#include "nccl2/core/lane.h"
+#include "nccl2/core/op.h"
+
+namespace pycomms {
+
+enum class Outcome : uint32_t { kPending, kEnding, kDone, kFailed, kTimedOut, kCancelled };
+
+class OpState : public std::enable_shared_from_this<OpState> {
+ public:
+  using Continuation = std::function<void(const OpState&)>;
+
+  explicit OpState(OpKind kind) : kind_(kind) {}
+  virtual ~OpState();
+  OpState(const OpState&) = delete;
+  OpState& operator=(const OpState&) = delete;
+
+  OpKind kind() const { return kind_; }
+  // Its place among the collectives of the group; zero for point-to-point operations.
+  uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
+
+  bool has_ended() const { return outcome_.load(std::memory_order_acquire) > static_cast<uint32_t>(Outcome::kEnding); }
+  Outcome outcome() const;
+  // Valid once it has ended; ok when it is done.
+  const Error& error() const { return error_; }
+  // Nanoseconds of the monotonic clock; zero while not known.
+  int64_t started_ns() const { return started_ns_.load(std::memory_order_relaxed); }
+  int64_t ended_ns() const { return ended_ns_; }
+
+  // Ends the operation; the first call wins and returns true. Wakes the waiters, then runs the continuations.
+  bool end(Outcome outcome, Error error = {});
+
+  // Waits; false when the deadline passed first. Without a deadline of the caller's own (`may_help`) it runs queued work
+  // itself rather than sleep: the operation's deadline then bounds it. `interrupted` is asked every 50 ms.
+  enum class WaitResult { kEnded, kExpired, kInterrupted };
+  WaitResult wait(Deadline deadline, bool may_help, bool (*interrupted)());
+
+  // Runs `next` once the operation has ended, on the thread that ended it; at once when it has ended already.
+  void then(Continuation next);
+
+  // True on a thread that is inside a continuation: it must not wait for the threads that end operations.
+  static bool is_running_continuations();
+
+  // --- For whoever issues it -------------------------------------------------------------------------------------
+
+  // An operation made of several engine requests (a coalesced block) ends when the last of them has: one part for each,
+  // and one for the issuer, who leaves last.
+  bool is_block() const { return kind_ == OpKind::kCoalesced; }
+  void add_part() { parts_.fetch_add(1, std::memory_order_relaxed); }
+  // True for the last part. `error` of the first part that failed is kept.
+  bool leave_part(const Error& error);
+  const Error& first_part_error() const { return part_error_; }
+
+  void set_started(int64_t ns) { started_ns_.store(ns, std::memory_order_relaxed); }
+  void set_sequence(uint64_t sequence) { sequence_.store(sequence, std::memory_order_relaxed); }
+  void set_lane(std::shared_ptr<Lane> lane) { lane_ = std::move(lane); }
+  const std::shared_ptr<Lane>& lane() const { return lane_; }
+
+  size_t in_flight_slot = 0;  // InFlight's, under its lock
+
+ private:
+  struct Node;
+  void run_continuations();
+
+  const OpKind kind_;
+  std::shared_ptr<Lane> lane_;  // set before it is issued
+  std::atomic<uint64_t> sequence_{0};
+
+  std::atomic<uint32_t> outcome_{static_cast<uint32_t>(Outcome::kPending)};
+  std::atomic<uint32_t> sleepers_{0};
+  std::atomic<uint32_t> parts_{1};
+  std::atomic<bool> part_failed_{false};
+  std::atomic<Node*> continuations_{nullptr};
+  std::atomic<int64_t> started_ns_{0};
+
+  // Written once by the thread that ends the operation, before the outcome is published.
+  Error part_error_;
+  Error error_;
+  int64_t ended_ns_ = 0;
+};
+
+}  // namespace pycomms

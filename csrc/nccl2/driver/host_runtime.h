@@ -1,0 +1,24 @@
+// DeviceRuntime over hostccl's own streams. Any thread.
+#pragma once
+
+#include "nccl2/driver/device_runtime.h"
+
+namespace pycomms {
+
+class HostRuntime final : public DeviceRuntime {
+ public:
+  explicit HostRuntime(const Engine& engine) : host_(engine.host) {}
+
+  Result<StreamHandle> create_stream(const char* name) override;
+  void destroy_stream(StreamHandle stream) override { static_cast<void>(host_.stream_destroy(stream)); }
+  EngineResult notify(StreamHandle stream, StreamCallback callback, void* arg) override {
+    return host_.stream_notify(stream, callback, arg);
+  }
+  bool help(StreamHandle stream) override { return host_.stream_help(stream) != 0; }
+  bool can_run_inline() const override { return true; }
+
+ private:
+  const HostcclApi& host_;
+};
+
+}  // namespace pycomms

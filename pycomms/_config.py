@@ -1,0 +1,49 @@
+"""What the environment says, read once. The only module that reads ``os.environ``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX = "PYCOMMS_"
+
+
+def _help(text: str) -> dict[str, str]:
+    return {"help": text}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """One field per variable ``PYCOMMS_<FIELD>``; docs/env.md is generated from it."""
+
+    engine: Path = field(
+        default=Path(__file__).parent / "lib" / "libhostccl.so",
+        metadata=_help("path of the engine for CPU tensors"),
+    )
+    connect: str = field(
+        default="background",
+        metadata=_help("when a group without options connects its ranks: background, eager or lazy"),
+    )
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Config:
+        """Raises ValueError for a value that makes no sense."""
+        given = {
+            f.name: environment[PREFIX + f.name.upper()] for f in fields(cls) if PREFIX + f.name.upper() in environment
+        }
+        config = cls(**{name: Path(value) if name == "engine" else value for name, value in given.items()})  # type: ignore[arg-type]
+        if config.connect not in ("background", "eager", "lazy"):
+            raise ValueError(f"{PREFIX}CONNECT must be background, eager or lazy, not {config.connect!r}")
+        return config
+
+
+@cache
+def config() -> Config:
+    """The configuration of this process."""
+    return Config.from_environment(os.environ)

@@ -1,0 +1,5 @@
+"""Process groups of the ``nccl2`` backend: their options."""
+
+from pycomms._C import Connect, Options
+
+__all__ = ["Connect", "Options"]

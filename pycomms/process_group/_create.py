@@ -1,0 +1,39 @@
+"""What torch.distributed calls to make the backend of a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch._C._distributed_c10d import Backend
+
+from pycomms import _C
+from pycomms._config import config
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import _DistributedBackendOptions
+
+
+def create_backend(opts: _DistributedBackendOptions, options: object | None) -> Backend | None:
+    """The backend of a new group. Collective over its members.
+
+    Raises:
+        TypeError: ``options`` are not the options of a backend.
+        pycomms.CollectiveTimeout: the first rank of the group did not come.
+    """
+    own = _options(options)
+    own._timeout = opts.timeout
+    own.group_name = opts.group_id
+    own.global_ranks_in_group = opts.global_ranks_in_group
+    if isinstance(opts.split_from, _C.Backend):
+        return opts.split_from.split(opts.global_ranks_in_group, own)
+    return _C.create(opts.store, opts.group_rank, opts.group_size, own, str(config().engine))
+
+
+def _options(given: object | None) -> _C.Options:
+    if given is None:
+        return _C.Options(connect=_C.Connect.__members__[config().connect.upper()])
+    if isinstance(given, _C.Options):
+        return given
+    if isinstance(given, Backend.Options):
+        return _C.Options()  # those of another backend: what they have in common, torch gives us by itself
+    raise TypeError(f"pg_options must be pycomms.Options, not {type(given).__name__}")
