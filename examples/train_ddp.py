@@ -113,6 +113,9 @@ class Training:
         self.seconds += time.perf_counter() - begin
         return float(mean) / self.group.size()
 
+    def parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
     def test_accuracy(self) -> float:
         """Share of the test images named rightly. The weights are the same on every rank, and so is the answer."""
         images, labels = self._test.tensors
