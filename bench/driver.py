@@ -22,6 +22,7 @@ from bench.protocol import RELEASE, Command, Hub, Reply
 PREPARE_TIMEOUT_S = 120.0
 RUN_TIMEOUT_S = 60.0
 RESTARTS = 2
+LEAST_ROUNDS = 3  # whatever they take
 MEMORY_SHARE = 0.6  # of what is available, for the buffers of all contestants together
 
 Say = Callable[[str], None]
@@ -163,12 +164,15 @@ class Driver:
     def _rounds(self, case: Case, entered: Sequence[_Runner], timings: dict[str, Timing]) -> list[Block]:
         blocks: list[Block] = []
         alive = list(entered)
+        deadline = time.monotonic() + self._effort.case_s
         for turn in range(self._effort.max_rounds):
             alive = [r for r in alive if r.group is not None and r.name in timings]
             if not alive:
                 break
             names = [r.name for r in alive]
             if turn >= self._effort.rounds and enough(blocks, names, self._effort.wanted_blocks):
+                break
+            if turn >= LEAST_ROUNDS and time.monotonic() > deadline:
                 break
             before = self._measure_placement()
             first = turn % len(alive)

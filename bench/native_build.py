@@ -31,7 +31,7 @@ def build_program(name: str, cache: Path, extra: Sequence[str] = ()) -> Path:
     """The executable made from bench/native/NAME.cpp, from the cache when neither source nor flags have changed."""
     source = SOURCES / f"{name}.cpp"
     key = hashlib.sha256(" ".join([*FLAGS, *extra, compiler(), _cpu()]).encode())
-    for part in [source, *sorted(SOURCES.glob("*.hpp"))]:
+    for part in [source, *sorted(SOURCES.glob("*.h"))]:
         key.update(part.read_bytes())
     program = cache / "programs" / f"{name}-{key.hexdigest()[:16]}"
     if program.exists():

@@ -64,16 +64,17 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How much is measured. Times in milliseconds of one contestant's block."""
+    """How much is measured."""
 
     rounds: int
     max_rounds: int
-    block_ms: float
+    block_ms: float  # of one contestant's turn
+    case_s: float  # a case ends early when it has taken so long
     wanted_blocks: int  # blocks of one placement that every contestant should have before a case ends early
 
 
-QUICK = Effort(rounds=6, max_rounds=12, block_ms=10.0, wanted_blocks=4)
-FULL = Effort(rounds=12, max_rounds=36, block_ms=25.0, wanted_blocks=10)
+QUICK = Effort(rounds=6, max_rounds=12, block_ms=10.0, case_s=15.0, wanted_blocks=4)
+FULL = Effort(rounds=10, max_rounds=30, block_ms=20.0, case_s=60.0, wanted_blocks=8)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@
     rank -> driver   one JSON object a line: Hello first, then one Reply per command
 
 A rank between two commands is blocked in a read, so it costs the contestant that is being measured nothing. The C++
-ranks speak the same (bench/native/rank_link.hpp). Standard library only: the peers' environments have nothing else.
+ranks speak the same (bench/native/rank_link.h). Standard library only: the peers' environments have nothing else.
 """
 
 from __future__ import annotations

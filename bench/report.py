@@ -13,6 +13,8 @@ from bench.plan import BANDWIDTH, UNSIZED, Op, format_size
 #: Columns in this order; what is not named here follows in alphabetical order.
 ORDER = ("nccl2", "gloo", "mpich", "openmpi", "impi", "oneccl", "empty", "limits: staged", "limits: direct")
 
+TORCH_BACKENDS = ("nccl2", "gloo")
+
 
 def ordered(columns: set[str]) -> list[str]:
     known = [name for name in ORDER if name in columns]
@@ -43,6 +45,19 @@ def cell_text(name: str, row: Mapping[str, Figure], base: str) -> str:
     if name != base and base in row:
         text += f" {ratio(own.median_us, row[base].median_us)}"
     return text
+
+
+def against_limits(row: Mapping[str, Figure], base: str) -> dict[str, str]:
+    """What a torch backend adds to the floor of a call, and how that compares with the limits."""
+    if base not in TORCH_BACKENDS or base not in row or "empty" not in row:
+        return {}
+    added = row[base].median_us - row["empty"].median_us
+    found = {"over floor": f"+{microseconds(max(0.0, added))}"}
+    for kind in ("staged", "direct"):
+        limit = row.get(f"limits: {kind}")
+        if limit is not None:
+            found[f"/ {kind}"] = ratio(max(0.0, added), limit.median_us)
+    return found
 
 
 def bandwidth_text(name: str, row: Mapping[str, Figure], size: int) -> str:
@@ -79,6 +94,10 @@ def tables(summary: Mapping[Cell, Mapping[str, Figure]], base: str | None) -> li
         else:
             title += f" [min]; x = times {compared}"
             rows = [[cell_text(name, summary[cell], compared) for name in columns] for cell in cells]
+            extra = [against_limits(summary[cell], compared) for cell in cells]
+            headings = [h for h in ("over floor", "/ staged", "/ direct") if any(h in texts for texts in extra)]
+            columns = columns + headings
+            rows = [[*row, *(texts.get(h, "-") for h in headings)] for row, texts in zip(rows, extra, strict=True)]
         rows = [[size, *row] for size, row in zip(sizes, rows, strict=True)]
         lines += ["", title]
         lines += grid(["", *columns], rows)

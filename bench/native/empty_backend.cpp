@@ -1,10 +1,10 @@
 // A c10d backend in which every operation is already done: calling it costs what torch.distributed itself costs, the
 // floor under every backend's time. Compiled at bench time by bench/ranks/empty_backend.py.
 // Any thread may call it. The old names (_allgather_base, ...) are overridden because every torch forwards to them.
+#include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
-#include <torch/csrc/utils/pybind.h>
 
 namespace {
 
@@ -31,9 +31,7 @@ class EmptyBackend final : public c10d::Backend {
   WorkPtr _allgather_base(at::Tensor&, at::Tensor&, const c10d::AllgatherOptions&) override { return done(); }
   WorkPtr gather(std::vector<Tensors>&, Tensors&, const c10d::GatherOptions&) override { return done(); }
   WorkPtr scatter(Tensors&, std::vector<Tensors>&, const c10d::ScatterOptions&) override { return done(); }
-  WorkPtr _reduce_scatter_base(at::Tensor&, at::Tensor&, const c10d::ReduceScatterOptions&) override {
-    return done();
-  }
+  WorkPtr _reduce_scatter_base(at::Tensor&, at::Tensor&, const c10d::ReduceScatterOptions&) override { return done(); }
   WorkPtr alltoall_base(at::Tensor&, at::Tensor&, std::vector<int64_t>&, std::vector<int64_t>&,
                         const c10d::AllToAllOptions&) override {
     return done();

@@ -9,7 +9,7 @@
 #include <memory>
 #include <set>
 
-#include "transfers.hpp"
+#include "transfers.h"
 
 namespace bench {
 namespace {
@@ -139,8 +139,7 @@ class Limits {
   void sums() {
     float* data = buffer(n_);
     const size_t bytes = n_ * sizeof(float);
-    if (n_ <= Letter::kFloats)
-      add("staged", "letter", 1, [=, this] { letter_sum(pair_, ++letters_, data, n_); });
+    if (n_ <= Letter::kFloats) add("staged", "letter", 1, [=, this] { letter_sum(pair_, ++letters_, data, n_); });
     std::vector<Ring> flat = bytes <= (256ul << 10) ? whole_rings(bytes) : std::vector<Ring>{};
     for (const Ring& ring : chunked_rings(bytes)) flat.push_back(ring);
     for (const Ring& ring : flat)
@@ -154,8 +153,7 @@ class Limits {
     std::memset(pair_.shared(), 0, n_ * sizeof(float));
     for (const Store store : {Store::kCached, Store::kStreaming})
       if (store == Store::kCached || (kHasStreaming && n_ >= 64))
-        add("direct", store == Store::kCached ? "cached" : "streaming", 1,
-            [=, this] { direct_sum(pair_, n_, store); });
+        add("direct", store == Store::kCached ? "cached" : "streaming", 1, [=, this] { direct_sum(pair_, n_, store); });
   }
 
   // `sent` floats to the peer and `taken` from it, and `own` copied from my input to my output.

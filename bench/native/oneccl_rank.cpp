@@ -8,7 +8,7 @@
 
 #include <oneapi/ccl.hpp>
 
-#include "rank_link.hpp"
+#include "rank_link.h"
 
 namespace {
 

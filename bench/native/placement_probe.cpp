@@ -4,7 +4,7 @@
 // Between two lines it is blocked in a read. Must not know what is measured around it.
 #include <string>
 
-#include "pair.hpp"
+#include "pair.h"
 
 namespace {
 
@@ -50,8 +50,7 @@ int main(int argc, char** argv) {
       break;
     }
     double best = 1e18;
-    for (int i = 0; i < kTries; ++i)
-      best = std::min(best, bounce(flags->ping[me], flags->ping[1 - me], me == 0, turn));
+    for (int i = 0; i < kTries; ++i) best = std::min(best, bounce(flags->ping[me], flags->ping[1 - me], me == 0, turn));
     if (me == 0) {
       std::printf("%.1f\n", best);
       std::fflush(stdout);

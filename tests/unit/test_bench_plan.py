@@ -9,11 +9,12 @@ import time
 
 import pytest
 
+from bench.blocks import Figure
 from bench.plan import ASYNC_DEPTH, Case, Op, Timing, cases, format_size, memory_needed, parse_size, shape_block
 from bench.protocol import RELEASE, Command, Hello, Link, LinkError, Reply
 from bench.ranks.loop import Rank, measure, serve
 from bench.ranks.operations import OPERATIONS, Operation
-from bench.report import cell_text, grid, microseconds, ratio, render
+from bench.report import against_limits, cell_text, grid, microseconds, ratio, render
 
 
 @pytest.mark.parametrize(
@@ -172,6 +173,16 @@ def test_a_grid_is_aligned() -> None:
 
 def test_missing_cells_are_dashes() -> None:
     assert cell_text("gloo", {}, "nccl2") == "-"
+
+
+def test_a_backend_is_held_against_floor_and_limits() -> None:
+    def of(median_us: float) -> Figure:
+        return Figure(median_us=median_us, min_us=1, low_us=1, high_us=1, blocks=1, queued=0, variant="")
+
+    row = {"nccl2": of(64.0), "empty": of(4.0), "limits: staged": of(48.0), "mpich": of(300.0)}
+    assert against_limits(row, "nccl2") == {"over floor": "+60.0", "/ staged": "1.25x"}
+    assert against_limits(row, "mpich") == {}
+    assert against_limits({"nccl2": of(64.0)}, "nccl2") == {}
 
 
 def test_a_report_of_a_file_names_what_was_left_out() -> None:

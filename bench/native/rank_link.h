@@ -93,8 +93,8 @@ class RankLink {
     std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
     if (connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) die("cannot reach the driver");
     std::ostringstream out;
-    out << R"({"contestant":")" << contestant << R"(","rank":)" << rank << R"(,"pid":)" << getpid()
-        << R"(,"version":")" << version << "\"}\n";
+    out << R"({"contestant":")" << contestant << R"(","rank":)" << rank << R"(,"pid":)" << getpid() << R"(,"version":")"
+        << version << "\"}\n";
     send_all(out.str());
   }
   ~RankLink() { close(fd_); }

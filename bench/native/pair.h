@@ -10,7 +10,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "rank_link.hpp"
+#include "rank_link.h"
 
 namespace bench {
 

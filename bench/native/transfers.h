@@ -7,8 +7,8 @@
 // rewriting the same few lines would fetch them back from the peer's cache every time.
 #pragma once
 
-#include "kernels.hpp"
-#include "pair.hpp"
+#include "kernels.h"
+#include "pair.h"
 
 namespace bench {
 
@@ -80,8 +80,8 @@ inline void staged_sum(Pair& pair, const Ring& ring, float* data, size_t n) {
       const size_t j = k - 1;
       pair.theirs(f.posted).wait_for(consumed + j + 1);
       if (results + j >= ring.slots()) pair.theirs(f.taken).wait_for(results + j - ring.slots() + 1);
-      add_to_both(mine + j * c, ring.slot(pair.peer_ring(), consumed + j),
-                  ring.slot(pair.result_ring(), results + j), piece(my_n, c, j), ring.store);
+      add_to_both(mine + j * c, ring.slot(pair.peer_ring(), consumed + j), ring.slot(pair.result_ring(), results + j),
+                  piece(my_n, c, j), ring.store);
       pair.mine(f.consumed).set(consumed + j + 1);
       pair.mine(f.results).set(results + j + 1);
     }
