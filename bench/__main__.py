@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -204,6 +205,7 @@ def main(argv: Sequence[str]) -> int:
     if args.command == "setup":
         return make_environments(args)
     if args.command == "run":
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends in order: no rank stays behind
         return measure(args)
     show(json.loads(args.file.read_text()), args)
     return 0

@@ -56,6 +56,9 @@ int main(int argc, char** argv) {
       std::fflush(stdout);
     }
   }
-  if (me == 0) kill(child, SIGKILL);
+  if (me == 0) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
   return 0;
 }
