@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+from torch._C._distributed_c10d import FileStore, PrefixStore, Store
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -27,9 +27,10 @@ class Context:
         return self._job.backend
 
     def store(self, name: str) -> Store:
-        """A store of this run, shared by its ranks and served by the parent, so that it outlives any rank."""
-        server = TCPStore("127.0.0.1", self._job.store_port, is_master=False, timeout=_STORE_TIMEOUT)
-        return PrefixStore(f"{self._job.name}/{name}", server)
+        """A store of this run, shared by its ranks. In a file, so that it outlives any rank."""
+        file = FileStore(self._job.store_path)
+        file.set_timeout(_STORE_TIMEOUT)
+        return PrefixStore(name, file)
 
     def init(self, name: str = "world", timeout: float | None = None, **options: Any) -> None:
         """init_process_group over all ranks of this run."""

@@ -19,8 +19,7 @@ class Job:
     rank: int
     world: int
     backend: str
-    name: str
-    store_port: int
+    store_path: str
     group_timeout: float
     init: bool
     env: dict[str, str] = field(default_factory=dict)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
 
 _STACK_DEADLINE_S = 5.0
+_START_DEADLINE_S = 60.0  # the first one waits for the server's import of torch
 _END_OF_STACKS = "Current thread"
 
 
@@ -37,6 +38,11 @@ class Worker:
     def pid(self) -> int:
         assert self.process.pid is not None
         return self.process.pid
+
+    def await_ready(self) -> None:
+        if not self.connection.poll(_START_DEADLINE_S):
+            raise RuntimeError(f"a worker did not start within {_START_DEADLINE_S:.0f} s; its output:\n{self.log()}")
+        self.connection.recv()
 
     def begin_log(self) -> None:
         self._log_start = self._log_path.stat().st_size if self._log_path.exists() else 0
@@ -82,7 +88,8 @@ class Pool:
     def __init__(self) -> None:
         set_forkserver_preload(["torch", "torch.distributed", "pytest", worker.__name__])
         self._context = multiprocessing.get_context("forkserver")
-        self._logs = tempfile.TemporaryDirectory(prefix="pycomms-test-")
+        self._temporary = tempfile.TemporaryDirectory(prefix="pycomms-test-")
+        self.folder = Path(self._temporary.name)
         self._serial = itertools.count()
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
@@ -91,8 +98,11 @@ class Pool:
     def take(self, count: int, fresh: bool) -> list[Worker]:
         """`count` workers that nobody else uses; `fresh` ones have never run anything."""
         idle = [] if fresh else [self._idle.pop() for _ in range(min(count, len(self._idle)))]
-        workers = idle + [self._start() for _ in range(count - len(idle))]
+        started = [self._start() for _ in range(count - len(idle))]
+        workers = idle + started
         self._busy.update(workers)
+        for new in started:
+            new.await_ready()
         for taken in workers:
             taken.begin_log()
         return workers
@@ -110,11 +120,11 @@ class Pool:
         atexit.unregister(self.close)
         self.discard(self._idle + list(self._busy))
         self._idle.clear()
-        self._logs.cleanup()
+        self._temporary.cleanup()
 
     def _start(self) -> Worker:
         here, there = self._context.Pipe()
-        log_path = Path(self._logs.name) / f"worker-{next(self._serial)}.log"
+        log_path = self.folder / f"worker-{next(self._serial)}.log"
         process = self._context.Process(target=worker.main, args=(there, str(log_path)))
         process.start()
         there.close()

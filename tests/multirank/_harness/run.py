@@ -9,9 +9,9 @@ import itertools
 import time
 from collections import deque
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch._C._distributed_c10d import TCPStore
 from typing_extensions import Self
 
 from .job import Job, reference_to
@@ -37,6 +37,7 @@ class Run:
         self._pool = pool
         self._workers = workers
         self._target = jobs[0].target
+        self._store_path = Path(jobs[0].store_path)
         self._deadline = time.monotonic() + timeout
         self._reuse = reuse
         self._told: list[deque[Any]] = [deque() for _ in workers]
@@ -117,6 +118,7 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._store_path.unlink(missing_ok=True)
         healthy = [w for r, w in enumerate(self._workers) if self._reuse and isinstance(self._outcomes.get(r), Ok)]
         self._pool.give_back(healthy if kind is None else [])
         self._pool.discard([w for w in self._workers if kind is not None or w not in healthy])
@@ -129,8 +131,6 @@ class Ranks:
         self.backend = backend
         self._pool = pool
         self._serial = itertools.count()
-        # Served from here, so that it outlives every rank.
-        self._server = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
 
     def start(
         self,
@@ -151,7 +151,7 @@ class Ranks:
         init: make the default group first. fresh: processes that ran nothing before and run nothing later; an `env`
         implies it, since much of the environment is read once.
         """
-        name = f"run{next(self._serial)}"
+        store_path = self._pool.folder / f"store-{next(self._serial)}"
         jobs = [
             Job(
                 target=reference_to(check),
@@ -160,8 +160,7 @@ class Ranks:
                 rank=rank,
                 world=world,
                 backend=backend or self.backend,
-                name=name,
-                store_port=self._server.port,
+                store_path=str(store_path),
                 group_timeout=group_timeout,
                 init=init,
                 env=dict(env or {}),

@@ -31,6 +31,7 @@ def main(parent: Connection, log_path: str) -> None:
     os.setpgid(0, 0)  # Ctrl-C in the terminal is the parent's to handle
     _redirect_output(log_path)
     torch.set_num_threads(1)
+    parent.send("ready")
     while True:
         try:
             job = parent.recv()
