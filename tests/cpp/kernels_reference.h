@@ -68,7 +68,7 @@ inline float decode(const SmallFormat& f, uint32_t code) {
 inline uint32_t encode(const SmallFormat& f, float wide) {
   if (std::isnan(wide)) return f.nan();
   const uint32_t sign = std::signbit(wide) ? f.sign_bit() : 0;
-  const uint32_t overflow = sign | (f.has_infinity ? f.infinity() : f.nan());
+  const uint32_t overflow = sign | (f.has_infinity ? f.infinity() : f.nan() - 1);
   if (std::isinf(wide)) return overflow;
   if (wide == 0) return sign;
   int exponent = std::ilogb(wide);

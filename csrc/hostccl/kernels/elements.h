@@ -97,12 +97,15 @@ struct Float8 {
   using Raw = Vec<uint8_t, kVectorBytes / 4>;
   using Accumulator = Parts<float>;
   static constexpr size_t kBytes = 1;
+  using Between = Vec<uint16_t, kVectorBytes / 2>;  // gcc converts lane by lane where the widths differ fourfold
 
   PYCOMMS_ALWAYS_INLINE static Accumulator widen(Raw raw) {
-    return {{Format::widen(__builtin_convertvector(raw, Vec<uint32_t>))}};
+    const Between between = __builtin_convertvector(raw, Between);
+    return {{Format::widen(__builtin_convertvector(between, Vec<uint32_t>))}};
   }
   PYCOMMS_ALWAYS_INLINE static Raw narrow(Accumulator acc) {
-    return __builtin_convertvector(Format::narrow(acc.part[0]), Raw);
+    const Between between = __builtin_convertvector(Format::narrow(acc.part[0]), Between);
+    return __builtin_convertvector(between, Raw);
   }
 };
 using Float8e4m3 = Float8<NarrowFloat<4, 3, false>>;

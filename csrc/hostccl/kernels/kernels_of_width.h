@@ -100,28 +100,6 @@ void reduce_floats(const ReduceArgs& args) {
   }
 }
 
-template <class Element>
-void reduce_small_floats(const ReduceArgs& args) {
-  switch (args.reduction) {
-    case Reduction::kSum:
-      return reduce_any_number<Element, Sum>(args);
-    case Reduction::kProd:
-      return reduce_any_number<Element, Prod>(args);
-    case Reduction::kMax:
-      return reduce_any_number<Element, Max>(args);
-    case Reduction::kMin:
-      return reduce_any_number<Element, Min>(args);
-    case Reduction::kAvg:
-      return reduce_any_number<Element, Avg>(args);
-    case Reduction::kPreMulSum:
-      return reduce_any_number<Element, PreMulSum>(args);
-    case Reduction::kBitAnd:
-    case Reduction::kBitOr:
-    case Reduction::kBitXor:
-      __builtin_trap();
-  }
-}
-
 // Only the product looks at both parts of a number at once.
 template <class T>
 void reduce_complex(const ReduceArgs& args) {
@@ -160,9 +138,9 @@ void reduce_elements(const ReduceArgs& args) {
     case DataType::kBfloat16:
       return reduce_floats<Bfloat16>(args);
     case DataType::kFloat8e4m3:
-      return reduce_small_floats<Float8e4m3>(args);
+      return reduce_floats<Float8e4m3>(args);
     case DataType::kFloat8e5m2:
-      return reduce_small_floats<Float8e5m2>(args);
+      return reduce_floats<Float8e5m2>(args);
     case DataType::kComplex64:
       return reduce_complex<float>(args);
     case DataType::kComplex128:

@@ -9,7 +9,7 @@ namespace hostccl {
 namespace {
 
 // kHasInfinity: the largest exponent means infinity and NaN (IEEE). Otherwise only the all-ones code is NaN and there is
-// no infinity ("fn"): what does not fit becomes NaN, as in torch.
+// no infinity ("fn"): what does not fit, infinity too, becomes the largest number, as in torch 2.14 (older ones make NaN).
 template <int kExponentBits, int kMantissaBits, bool kHasInfinity>
 struct NarrowFloat {
   using Bits = Vec<uint32_t>;
@@ -27,10 +27,10 @@ struct NarrowFloat {
   static constexpr int32_t kInfinityCode = ((1 << kExponentBits) - 1) << kMantissaBits;
   static constexpr int32_t kNanCode =
       kHasInfinity ? kInfinityCode | (1 << (kMantissaBits - 1)) : static_cast<int32_t>(kMagnitude);
-  static constexpr int32_t kOverflowCode = kHasInfinity ? kInfinityCode : kNanCode;
-  // The first value that is out of range before rounding is thought of.
-  static constexpr int32_t kTooLarge =
-      kHasInfinity ? int32_t(127 + kBias + 1) << 23 : int32_t(((kMagnitude << kDropped) + kRebias));
+  static constexpr int32_t kOverflowCode = kHasInfinity ? kInfinityCode : kNanCode - 1;
+  // From here on the code is the overflow's: the first power of two out of range, or the largest number itself.
+  static constexpr int32_t kFirstOverflow =
+      kHasInfinity ? int32_t(127 + kBias + 1) << 23 : int32_t(((kMagnitude - 1) << kDropped) + kRebias);
 
   PYCOMMS_ALWAYS_INLINE static Floats widen(Bits code) {
     const Bits magnitude = code & kMagnitude;
@@ -58,7 +58,7 @@ struct NarrowFloat {
     const Floats base = (Floats)splat<Bits>(kSubnormalBase);
     const Bits subnormal = (Bits)((Floats)magnitude + base) - kSubnormalBase;
     Bits code = order < kSmallestNormal ? subnormal : normal;
-    code = order >= kTooLarge ? splat<Bits>(kOverflowCode) : code;
+    code = order >= kFirstOverflow ? splat<Bits>(kOverflowCode) : code;
     code = order > 0x7f800000 ? splat<Bits>(kNanCode) : code;
     return code | sign;
   }

@@ -49,7 +49,8 @@ class Pass {
   using Accumulator = typename Element::Accumulator;
 
   static constexpr size_t kStep = sizeof(Raw);
-  static constexpr int kUnroll = (kInputs ? 4 : 2) / Accumulator::kParts;
+  static constexpr int kParts = Accumulator::kParts;
+  static constexpr int kUnroll = (kInputs ? 4 : 2) / kParts;
   static constexpr size_t kBlock = kUnroll * kStep;
   static constexpr size_t kWorthAligning = 1024;
 
@@ -64,8 +65,6 @@ class Pass {
     }
   }
 
-  PYCOMMS_ALWAYS_INLINE int ninputs() const { return kInputs ? kInputs : args_.ninputs; }
-
   PYCOMMS_ALWAYS_INLINE const char* input(int j) const {
     return kInputs ? input_[j] : static_cast<const char*>(args_.inputs[j]);
   }
@@ -77,18 +76,22 @@ class Pass {
 
   PYCOMMS_ALWAYS_INLINE static Accumulator prepare(Raw raw, Value factor) {
     Accumulator x = Element::widen(raw);
-    for (auto& part : x.part) part = Operation::template prepare<Value>(part, factor);
+    repeat<kParts>([&](int p) PYCOMMS_ALWAYS_INLINE_LAMBDA {  //
+      x.part[p] = Operation::template prepare<Value>(x.part[p], factor);
+    });
     return x;
   }
 
   PYCOMMS_ALWAYS_INLINE static void combine(Accumulator& acc, const Accumulator& x) {
-    for (int p = 0; p < Accumulator::kParts; ++p) {
+    repeat<kParts>([&](int p) PYCOMMS_ALWAYS_INLINE_LAMBDA {
       acc.part[p] = Operation::template combine<Value>(acc.part[p], x.part[p]);
-    }
+    });
   }
 
   PYCOMMS_ALWAYS_INLINE Raw finish(Accumulator acc) const {
-    for (auto& part : acc.part) part = Operation::template finish<Value>(part, constants_);
+    repeat<kParts>([&](int p) PYCOMMS_ALWAYS_INLINE_LAMBDA {
+      acc.part[p] = Operation::template finish<Value>(acc.part[p], constants_);
+    });
     return Element::narrow(acc);
   }
 
@@ -96,26 +99,35 @@ class Pass {
   template <int kVectors>
   PYCOMMS_ALWAYS_INLINE void step(size_t at, bool streaming) const {
     Accumulator acc[kVectors];
-    for (int v = 0; v < kVectors; ++v) acc[v] = prepare(load<Raw>(input(0) + at + v * kStep), factor(0));
-    for (int j = 1; j < ninputs(); ++j) {
+    const char* first = input(0) + at;
+    const Value first_factor = factor(0);
+    repeat<kVectors>(
+        [&](int v) PYCOMMS_ALWAYS_INLINE_LAMBDA { acc[v] = prepare(load<Raw>(first + v * kStep), first_factor); });
+    const auto add_input = [&](int j) PYCOMMS_ALWAYS_INLINE_LAMBDA {
       const char* from = input(j) + at;
       const Value scale = factor(j);
-      for (int v = 0; v < kVectors; ++v) combine(acc[v], prepare(load<Raw>(from + v * kStep), scale));
+      repeat<kVectors>(
+          [&](int v) PYCOMMS_ALWAYS_INLINE_LAMBDA { combine(acc[v], prepare(load<Raw>(from + v * kStep), scale)); });
+    };
+    if constexpr (kInputs != 0) {
+      repeat<kInputs - 1>([&](int j) PYCOMMS_ALWAYS_INLINE_LAMBDA { add_input(j + 1); });
+    } else {
+      for (int j = 1; j < args_.ninputs; ++j) add_input(j);
     }
     Raw result[kVectors];
-    for (int v = 0; v < kVectors; ++v) result[v] = finish(acc[v]);
-    for (int v = 0; v < kVectors; ++v) store(out_ + at + v * kStep, result[v]);
+    repeat<kVectors>([&](int v) PYCOMMS_ALWAYS_INLINE_LAMBDA { result[v] = finish(acc[v]); });
+    repeat<kVectors>([&](int v) PYCOMMS_ALWAYS_INLINE_LAMBDA { store(out_ + at + v * kStep, result[v]); });
     if (streaming) {
-      for (int v = 0; v < kVectors; ++v) store_streaming(also_ + at + v * kStep, result[v]);
+      repeat<kVectors>([&](int v) PYCOMMS_ALWAYS_INLINE_LAMBDA { store_streaming(also_ + at + v * kStep, result[v]); });
     } else if (also_) {
-      for (int v = 0; v < kVectors; ++v) store(also_ + at + v * kStep, result[v]);
+      repeat<kVectors>([&](int v) PYCOMMS_ALWAYS_INLINE_LAMBDA { store(also_ + at + v * kStep, result[v]); });
     }
   }
 
   // Fewer bytes than a vector.
   PYCOMMS_ALWAYS_INLINE void step_first(size_t at, size_t bytes) const {
     Accumulator acc = prepare(load_first<Raw>(input(0) + at, bytes), factor(0));
-    for (int j = 1; j < ninputs(); ++j) combine(acc, prepare(load_first<Raw>(input(j) + at, bytes), factor(j)));
+    for (int j = 1; j < args_.ninputs; ++j) combine(acc, prepare(load_first<Raw>(input(j) + at, bytes), factor(j)));
     const Raw result = finish(acc);
     store_first(out_ + at, result, bytes);
     if (also_) store_first(also_ + at, result, bytes);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -14,6 +15,7 @@
 
 // One function with many call sites must still be one loop body: the vectors live in registers.
 #define PYCOMMS_ALWAYS_INLINE [[gnu::always_inline]] inline
+#define PYCOMMS_ALWAYS_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace hostccl {
 namespace {
@@ -34,6 +36,17 @@ using Lane = std::remove_cvref_t<decltype(V{}[0])>;
 template <class V>
 PYCOMMS_ALWAYS_INLINE V splat(Lane<V> value) {
   return V{} + value;
+}
+
+template <class F, int... kIndices>
+PYCOMMS_ALWAYS_INLINE void repeat(const F& f, std::integer_sequence<int, kIndices...>) {
+  (f(kIndices), ...);
+}
+
+// f(0) ... f(kTimes - 1), without a loop: arrays of vectors that are indexed in a loop end up in memory.
+template <int kTimes, class F>
+PYCOMMS_ALWAYS_INLINE void repeat(const F& f) {
+  repeat(f, std::make_integer_sequence<int, kTimes>{});
 }
 
 // Any alignment.
