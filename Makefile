@@ -5,7 +5,7 @@ PYTHON ?= python3
 TORCH ?= torch>=2.11
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --quiet --disable-pip-version-check
+PIP := $(PY) -m pip --quiet --quiet --disable-pip-version-check
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 NATIVE := setup_ext.py CMakeLists.txt $(shell find csrc cmake -name '*.h' -o -name '*.cpp' -o -name '*.map' \
@@ -38,7 +38,7 @@ $(VENV)/.stamp-torch:
 	@touch $@
 
 $(VENV)/.stamp-install: pyproject.toml $(NATIVE) | $(VENV)/.stamp-torch
-	$(say) "building pycomms and installing it in place"
+	$(say) "compiling pycomms and installing it in place (a few minutes the first time)"
 	$(PIP) install --no-build-isolation --editable ".[demo,test]"
 	@touch $@
 

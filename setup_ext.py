@@ -16,6 +16,7 @@ import sysconfig
 from pathlib import Path
 
 import torch
+from setuptools import Extension
 from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CppExtension, include_paths
 
 ROOT = Path(__file__).resolve().parent
@@ -43,7 +44,7 @@ def gpu_driver() -> tuple[Path | None, str]:
     return None, "left out: no cuda_runtime_api.h found; set CUDA_HOME"
 
 
-class BuildExt(BuildExtension):  # type: ignore[misc]  # torch's class is untyped
+class BuildExt(BuildExtension):
     """Builds libhostccl.so and then pycomms._C, each only as far as its sources have changed."""
 
     def finalize_options(self) -> None:
@@ -77,7 +78,7 @@ class BuildExt(BuildExtension):  # type: ignore[misc]  # torch's class is untype
         fresh.replace(library)
 
 
-def _extension() -> CppExtension:
+def _extension() -> Extension:
     sources = sorted([*CSRC.glob("base/**/*.cpp"), *CSRC.glob("nccl2/**/*.cpp")])
     include_dirs = [str(CSRC)]
     macros: list[tuple[str, str | None]] = []
@@ -89,7 +90,7 @@ def _extension() -> CppExtension:
         sources = [s for s in sources if GPU_DRIVER not in s.parents]
     # Named as system folders too, so that warnings are about our code and not about torch's headers.
     system = [option for path in include_paths() for option in ("-isystem", path)]
-    return CppExtension(
+    extension: Extension = CppExtension(
         "pycomms._C",
         [str(s.relative_to(ROOT)) for s in sources],
         include_dirs=include_dirs,
@@ -97,6 +98,7 @@ def _extension() -> CppExtension:
         extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra", *system],
         extra_link_args=["-Wl,--strip-debug"],
     )
+    return extension
 
 
 def _run(*command: object) -> None:
