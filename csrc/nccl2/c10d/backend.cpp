@@ -50,10 +50,11 @@ Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, int rank, int size, c1
     : ::c10d::Backend(rank, size),
       options_(std::move(options)),
       abort_hooks_(std::make_shared<AbortHooks>()),
+      store_(std::move(store)),
       communicator_(
           std::make_shared<Communicator>(engine, runtime, communicator_options(rank, size, *options_, abort_hooks_))) {
   init();
-  auto rendezvous = std::make_unique<StoreRendezvous>(std::move(store), options_->group_name, rank, size);
+  auto rendezvous = std::make_unique<StoreRendezvous>(store_, options_->group_name, rank, size);
   communicator_->set_rendezvous(std::move(rendezvous));
   if (options_->connect == Connect::kLazy) return;
   throw_if(communicator_->start());
@@ -61,38 +62,63 @@ Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, int rank, int size, c1
     throw_if(communicator_->become_ready(Deadline::after(communicator_->timeout())));
 }
 
-Backend::Backend(std::shared_ptr<Communicator> communicator, std::shared_ptr<AbortHooks> hooks,
+Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, std::shared_ptr<Communicator> communicator,
+                 std::shared_ptr<AbortHooks> hooks,
                  c10::intrusive_ptr<GroupOptions> options)
     : ::c10d::Backend(communicator->rank(), communicator->size()),
       options_(std::move(options)),
       abort_hooks_(std::move(hooks)),
+      store_(std::move(store)),
       communicator_(std::move(communicator)) {
   init();
 }
 
 Backend::~Backend() {
   const ReleaseGil gil;  // threads that are to end may want it
-  tear_down([](Communicator& communicator) { communicator.abort("the group was destroyed"); });
+  const char* why = "the group was destroyed";
+  tear_down(why, [why](Communicator& communicator) { communicator.abort(why); });
 }
 
 // A callback that ends a group runs on a thread that the group itself must join: another one does it then.
 template <typename Step>
-void Backend::tear_down(Step step) {
-  if (!OpState::is_running_continuations()) return step(*communicator_);
-  std::thread([communicator = communicator_, step] { step(*communicator); }).detach();
+void Backend::tear_down(const char* why, Step step) {
+  std::shared_ptr<SparseLane> sparse;
+  {
+    const std::lock_guard lock(sparse_mutex_);
+    sparse = sparse_;
+  }
+  auto all = [communicator = communicator_, sparse = std::move(sparse), why, step]() mutable {
+    step(*communicator);
+    if (sparse) sparse->abort(why);
+  };
+  if (!OpState::is_running_continuations()) return all();
+  std::thread(std::move(all)).detach();
 }
 
 void Backend::abort() {
-  tear_down([](Communicator& communicator) { communicator.abort("the group was aborted by this process"); });
+  const char* why = "the group was aborted by this process";
+  tear_down(why, [why](Communicator& communicator) { communicator.abort(why); });
 }
 
 void Backend::shutdown() {
-  tear_down([](Communicator& communicator) { communicator.shutdown(); });
+  tear_down("the group was shut down", [](Communicator& communicator) { communicator.shutdown(); });
+}
+
+SparseLane& Backend::sparse_lane() {
+  const std::lock_guard lock(sparse_mutex_);
+  if (sparse_ == nullptr) {
+    CommunicatorOptions options = communicator_options(rank_, size_, *options_, abort_hooks_);
+    options.group += "/sparse";
+    auto communicator = std::make_unique<Communicator>(communicator_->engine(), communicator_->runtime(), options);
+    communicator->set_rendezvous(std::make_unique<StoreRendezvous>(store_, options.group, rank_, size_));
+    sparse_ = std::make_shared<SparseLane>(std::move(communicator));
+  }
+  return *sparse_;
 }
 
 // --- Splitting -------------------------------------------------------------------------------------------------------
 
-c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c10d::Store>&,
+c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c10d::Store>& store,
                                                    const std::vector<int>& ranks,
                                                    const c10::intrusive_ptr<::c10d::Backend::Options>& opts) {
   if (ranks.empty()) throw_value_error("split", "the list of ranks is empty");
@@ -110,7 +136,7 @@ c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c1
   std::unique_ptr<Communicator> child;
   throw_if(communicator_->split(color, communicator_options(rank, static_cast<int>(ranks.size()), *options, hooks),
                                 rank, &child));
-  return c10::intrusive_ptr<Backend>::reclaim(new Backend(std::move(child), std::move(hooks), std::move(options)));
+  return c10::intrusive_ptr<Backend>::reclaim(new Backend(store, std::move(child), std::move(hooks), std::move(options)));
 }
 
 void Backend::perform_nocolor_split() {

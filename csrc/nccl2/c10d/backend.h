@@ -11,6 +11,7 @@
 #include "nccl2/c10d/compat.h"
 #include "nccl2/c10d/ephemeral_timeout.h"
 #include "nccl2/c10d/options.h"
+#include "nccl2/c10d/sparse.h"
 #include "nccl2/c10d/tensor_op.h"
 #include "nccl2/core/communicator.h"
 
@@ -36,6 +37,7 @@ class Backend final : public ::c10d::Backend {
   // --- Collectives (collectives.cpp) ---
   WorkPtr broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opts) override;
   WorkPtr allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptions& opts) override;
   WorkPtr allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCoalescedOptions& opts) override;
   WorkPtr reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) override;
   WorkPtr barrier(const ::c10d::BarrierOptions& opts) override;
@@ -91,12 +93,14 @@ class Backend final : public ::c10d::Backend {
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
  private:
-  Backend(std::shared_ptr<Communicator> communicator, std::shared_ptr<AbortHooks> hooks,
+  Backend(c10::intrusive_ptr<::c10d::Store> store, std::shared_ptr<Communicator> communicator,
+          std::shared_ptr<AbortHooks> hooks,
           c10::intrusive_ptr<GroupOptions> options);
   static CommunicatorOptions communicator_options(int rank, int size, const GroupOptions& options,
                                                   const std::shared_ptr<AbortHooks>& hooks);
+  SparseLane& sparse_lane();
   template <typename Step>
-  void tear_down(Step step);
+  void tear_down(const char* why, Step step);
   void check_member(int rank) const;
 
   // What the frame must know about an operation.
@@ -124,7 +128,10 @@ class Backend final : public ::c10d::Backend {
 
   const c10::intrusive_ptr<GroupOptions> options_;
   const std::shared_ptr<AbortHooks> abort_hooks_;
+  const c10::intrusive_ptr<::c10d::Store> store_;
   const std::shared_ptr<Communicator> communicator_;  // shared with the thread that tears it down
+  std::mutex sparse_mutex_;
+  std::shared_ptr<SparseLane> sparse_;  // made at its first use; guarded by sparse_mutex_; shared likewise
   EphemeralTimeout ephemeral_;
   std::atomic<bool> timing_{false};
   std::shared_ptr<TensorOp> block_;  // between startCoalescing and endCoalescing; of the issuing thread

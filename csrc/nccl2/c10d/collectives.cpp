@@ -16,6 +16,7 @@ WorkPtr Backend::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opt
 
 WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opts) {
   const at::Tensor& tensor = single("all_reduce", tensors);
+  if (tensor.is_sparse()) [[unlikely]] return allreduce_sparse(tensors, opts);
   const Buffer buffer = to_buffer("all_reduce", tensor, Use::kReduce);
   Reduction reduction("all_reduce", opts.reduceOp, tensor.scalar_type());
   return collective({OpKind::kAllReduce, opts.asyncOp, opts.timeout}, {tensor}, tensors,
@@ -25,6 +26,26 @@ WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opt
                                                       stream);
                       });
                     });
+}
+
+WorkPtr Backend::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptions& opts) {
+  const at::Tensor& tensor = single("all_reduce_sparse", tensors);
+  if (!tensor.is_sparse() || !tensor.is_cpu()) throw_value_error("all_reduce_sparse", "takes a sparse COO tensor on the CPU");
+  if (opts.reduceOp != ::c10d::ReduceOp::SUM) throw_value_error("all_reduce_sparse", "sparse tensors can only be summed");
+  if (to_data_type(tensor.scalar_type()) == kNoType) throw_type_error("all_reduce_sparse", "cannot reduce this type");
+  const int64_t timeout = timeout_ns(opts.timeout) + ephemeral_.total();
+  auto work = make_work(OpKind::kAllReduceSparse, {tensor}, tensors);
+  if (!opts.asyncOp) {
+    throw_if(sparse_lane().run(tensor, timeout));
+    work->set_ended(communicator_->sequence());
+    return work;
+  }
+  auto state = std::make_shared<TensorOp>(OpKind::kAllReduceSparse);
+  work->follow(state);
+  communicator_->begin(state);
+  sparse_lane().queue(tensor, timeout,
+                      [communicator = communicator_, state](const Error& error) { communicator->end(*state, error); });
+  return work;
 }
 
 WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCoalescedOptions& opts) {

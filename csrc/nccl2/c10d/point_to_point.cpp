@@ -49,7 +49,7 @@ void Backend::startCoalescing() {
   if (block_ != nullptr) throw_value_error("startCoalescing", "a coalesced block is open already");
   block_ = std::make_shared<TensorOp>(OpKind::kCoalesced);
   block_->set_open(true);
-  communicator_->begin_block(block_);
+  communicator_->begin(block_);
 }
 
 WorkPtr Backend::endCoalescing() {
@@ -59,7 +59,7 @@ WorkPtr Backend::endCoalescing() {
   work->follow(block);
   block->set_open(false);
   if (is_watched()) watch(block);
-  communicator_->end_block(*block);
+  communicator_->end(*block, {});
   return work;
 }
 

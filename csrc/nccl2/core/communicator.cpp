@@ -205,24 +205,22 @@ EngineResult Communicator::settle(EngineResult result) {
 }
 
 void Communicator::track(const std::shared_ptr<OpState>& state) {
-  state->set_started(now_ns());
   if (state->is_block()) {
-    state->add_part();
+    state->add_part();  // in flight since the block began
   } else {
-    state->set_lane(lane_);
-    lane_->in_flight().add(state);
+    begin(state);
   }
 }
 
 void Communicator::untrack(OpState& state, const Error& error) { finish_part(state, error); }
 
-void Communicator::begin_block(const std::shared_ptr<OpState>& block) {
-  block->set_lane(lane_);
-  block->set_started(now_ns());
-  lane_->in_flight().add(block);
+void Communicator::begin(const std::shared_ptr<OpState>& state) {
+  state->set_lane(lane_);
+  state->set_started(now_ns());
+  lane_->in_flight().add(state);
 }
 
-void Communicator::end_block(OpState& block) { finish_part(block, {}); }
+void Communicator::end(OpState& state, const Error& error) { finish_part(state, error); }
 
 void Communicator::on_stream(void* arg, EngineResult result) {
   static_cast<OpState*>(arg)->lane()->leave_queue();

@@ -41,15 +41,15 @@ class Communicator final : private FailureSource {
   int size() const { return options_.size; }
   const std::string& group() const { return options_.group; }
   const Engine& engine() const { return engine_; }
+  DeviceRuntime& runtime() const { return runtime_; }
   LifeState state() const { return lifecycle_.state(); }
   Error first_error() const { return lifecycle_.first_error(); }
   bool was_forked() const { return fork_generation() != fork_generation_; }
 
-  // A block of operations that ends as one: it is in flight from now on, and ends once end_block() was called and all
-  // its operations have ended.
-  void begin_block(const std::shared_ptr<OpState>& block);
-  void end_block(OpState& block);
-  const std::shared_ptr<Lane>& lane() const { return lane_; }
+  // An operation that is in flight although no engine request is: it ends when end() was called and, in a coalesced
+  // block, all its operations have ended.
+  void begin(const std::shared_ptr<OpState>& state);
+  void end(OpState& state, const Error& error);
 
   // How the members find each other; before start() and before the first operation.
   void set_rendezvous(std::unique_ptr<Rendezvous> rendezvous) { rendezvous_ = std::move(rendezvous); }
