@@ -1,12 +1,6 @@
-// Holds our declaration of NCCL's ABI against the real header, where there is one (-DPYCOMMS_NCCL_INCLUDE in CMake, found
-// in the NCCL wheel by setup_ext.py). Compiles to nothing.
-#if __has_include(<nccl.h>)
-
-// nccl.h wants only the names of two CUDA types; they are declared here, for the toolkit is not needed to compare layouts.
-#if !__has_include(<cuda_runtime.h>)
-#define CUDART_VERSION 13000
-typedef struct CUstream_st* cudaStream_t;
-#endif
+// Holds our declaration of NCCL's ABI against the real header, wherever that and the CUDA headers it needs are found
+// (-DPYCOMMS_NCCL_INCLUDE in CMake). Compiles to nothing.
+#if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>) && __has_include(<cuda_fp16.h>)
 
 #include <nccl.h>
 

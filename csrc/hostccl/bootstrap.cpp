@@ -93,7 +93,7 @@ class Reception {
 
   void run() {
     while (!over_) {
-      if (deadline_.passed()) return refuse_all(missing_ranks());
+      if (deadline_.passed()) return handed_out_ ? void() : refuse_all(missing_ranks());
       wait_for_something();
     }
   }
@@ -102,6 +102,7 @@ class Reception {
   struct Guest {
     Fd socket;
     int rank = -1;  // until it has said hello
+    bool settled = false;  // sees all others in the segment
   };
 
   void wait_for_something() {
@@ -114,7 +115,7 @@ class Reception {
     }
     if (!over_ && fds[0].revents != 0) {
       Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (socket) guests_.push_back({std::move(socket), -1});
+      if (socket) guests_.push_back({std::move(socket)});
     }
   }
 
@@ -122,10 +123,7 @@ class Reception {
     Guest& guest = guests_[index];
     Hello hello;
     const ssize_t got = recv(guest.socket.get(), &hello, sizeof(hello), 0);
-    if (guest.rank >= 0) {  // nobody says anything after hello: it has gone
-      if (got <= 0) refuse_all("rank " + std::to_string(guest.rank) + " left while the communicator was being made");
-      return;
-    }
+    if (guest.rank >= 0) return hear_again(index, got > 0);
     const bool known = got == sizeof(hello) && std::memcmp(hello.secret, address_.secret, kSecretBytes) == 0;
     if (!known) {  // a stranger
       guests_.erase(guests_.begin() + static_cast<ptrdiff_t>(index));
@@ -134,8 +132,21 @@ class Reception {
     welcome(guest, hello);
   }
 
+  // After hello a rank says one thing, that it is settled; otherwise it has gone.
+  void hear_again(size_t index, bool spoke) {
+    Guest& guest = guests_[index];
+    if (spoke) {
+      guest.settled = true;
+    } else if (!guest.settled) {
+      return refuse_all("rank " + std::to_string(guest.rank) + " left while the communicator was being made");
+    } else {
+      guests_.erase(guests_.begin() + static_cast<ptrdiff_t>(index));
+    }
+    over_ = std::all_of(guests_.begin(), guests_.end(), [](const Guest& g) { return g.settled || g.rank < 0; });
+  }
+
   void welcome(Guest& guest, const Hello& hello) {
-    if (nranks_ == 0) {
+    if (nranks_ == 0) {  // the first
       nranks_ = hello.nranks;
       segment_bytes_ = hello.segment_bytes;
       deadline_ = Deadline::after(hello.timeout_ns);
@@ -156,12 +167,12 @@ class Reception {
   void hand_out() {
     auto segment = pycomms::create_shared_memory("pycomms", segment_bytes_);
     if (!segment.is_ok()) return refuse_all(segment.status().message());
+    handed_out_ = true;
     Reply reply{};
     reply.ok = 1;
     for (const Guest& guest : guests_) {
       if (guest.rank >= 0) send_reply(guest.socket, reply, segment.value().get());
     }
-    over_ = true;
   }
 
   void refuse_all(const std::string& text) {
@@ -186,10 +197,11 @@ class Reception {
   int nranks_ = 0;
   size_t segment_bytes_ = 0;
   Deadline deadline_ = Deadline::after(kNobodyCame);
+  bool handed_out_ = false;  // the segment: from here on the ranks watch the deadline themselves
   bool over_ = false;
 };
 
-pycomms::Result<Fd> receive_segment(const Fd& socket) {
+pycomms::Result<Lobby> receive_segment(Fd socket) {
   Reply reply{};
   iovec data{&reply, sizeof(reply)};
   msghdr message{};
@@ -209,7 +221,7 @@ pycomms::Result<Fd> receive_segment(const Fd& socket) {
   }
   int descriptor;
   std::memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
-  return Fd(descriptor);
+  return Lobby(Fd(descriptor), std::move(socket));
 }
 
 }  // namespace
@@ -242,7 +254,20 @@ pycomms::Result<nccl_abi::UniqueId> create_unique_id() {
   return id;
 }
 
-pycomms::Result<Fd> join(const nccl_abi::UniqueId& id, int rank, int nranks, size_t bytes, Deadline deadline,
+void Lobby::leave() {
+  const char settled = 1;
+  static_cast<void>(send(socket_.get(), &settled, sizeof(settled), MSG_NOSIGNAL));  // nobody there: nobody cares
+  socket_.reset();
+}
+
+bool Lobby::all_well(std::string& why) const {
+  Reply reply{};
+  if (recv(socket_.get(), &reply, sizeof(reply), MSG_DONTWAIT) != sizeof(reply) || reply.ok != 0) return true;
+  why = reply.text;
+  return false;
+}
+
+pycomms::Result<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, size_t bytes, Deadline deadline,
                          const std::atomic<bool>& cancelled) {
   Address address;
   std::memcpy(&address, id.internal, sizeof(address));
@@ -267,7 +292,7 @@ pycomms::Result<Fd> join(const nccl_abi::UniqueId& id, int rank, int nranks, siz
   constexpr int64_t kGrace = pycomms::kSecond;  // the reply that names the missing ranks comes just after the deadline
   while (!cancelled.load(std::memory_order_acquire)) {
     pollfd look{socket.get(), POLLIN, 0};
-    if (poll(&look, 1, poll_ms(kLookAround)) > 0) return receive_segment(socket);
+    if (poll(&look, 1, poll_ms(kLookAround)) > 0) return receive_segment(std::move(socket));
     if (pycomms::now_ns() > deadline.ns() + kGrace) return Status(Code::kTimeout, "no answer while joining");
   }
   return Status(Code::kCancelled, "aborted while the communicator was being made");

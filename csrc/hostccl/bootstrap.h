@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -18,9 +20,25 @@ namespace hostccl {
 
 pycomms::Result<nccl_abi::UniqueId> create_unique_id();
 
+// The way back to the creator, open until all ranks are in the segment: a rank that dies before it can be watched there
+// is still noticed here.
+class Lobby {
+ public:
+  Lobby(pycomms::Fd segment, pycomms::Fd socket) : segment_(std::move(segment)), socket_(std::move(socket)) {}
+  const pycomms::Fd& segment() const { return segment_; }
+  // This rank sees all others in the segment, and will not come back.
+  void leave();
+  // Does not block. False when a rank has died since; `why` says which.
+  bool all_well(std::string& why) const;
+
+ private:
+  pycomms::Fd segment_;
+  pycomms::Fd socket_;
+};
+
 // Blocks until all `nranks` ranks have joined under `id`; every one of them gets the same zeroed segment of `bytes`.
 // `cancelled` is looked at now and then. The error of a missed deadline names the ranks that did not come.
-pycomms::Result<pycomms::Fd> join(const nccl_abi::UniqueId& id, int rank, int nranks, size_t bytes,
+pycomms::Result<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, size_t bytes,
                                   pycomms::Deadline deadline, const std::atomic<bool>& cancelled);
 
 }  // namespace hostccl

@@ -85,16 +85,13 @@ void Communicator::start_join(const nccl_abi::UniqueId& id, int64_t timeout_ns) 
 Failure Communicator::join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns) {
   const auto deadline = pycomms::Deadline::after(timeout_ns);
   const size_t bytes = Layout(nranks_).total_bytes();
-  auto descriptor = nranks_ == 1 ? pycomms::create_shared_memory("pycomms", bytes)
-                                 : join(id, rank_, nranks_, bytes, deadline, cancelled_);
-  if (!descriptor.is_ok()) {
-    return make_failure(kind_of(descriptor.status().code()), rank_, descriptor.status().message());
-  }
-  return set_up(descriptor.value(), deadline);
+  auto lobby = join(id, rank_, nranks_, bytes, deadline, cancelled_);
+  if (!lobby.is_ok()) return make_failure(kind_of(lobby.status().code()), rank_, lobby.status().message());
+  return set_up(lobby.value(), deadline);
 }
 
-Failure Communicator::set_up(const pycomms::Fd& descriptor, pycomms::Deadline deadline) {
-  auto mapping = pycomms::SharedMapping::map(descriptor);
+Failure Communicator::set_up(Lobby& lobby, pycomms::Deadline deadline) {
+  auto mapping = pycomms::SharedMapping::map(lobby.segment());
   if (!mapping.is_ok()) return make_failure(FailureKind::kSystem, rank_, mapping.status().message());
   segment_ = std::make_unique<Segment>(mapping.take(), nranks_, rank_);
   auto life = LifeHold::take(segment_->mine().life);
@@ -107,10 +104,10 @@ Failure Communicator::set_up(const pycomms::Fd& descriptor, pycomms::Deadline de
   segment_->mine().pid.store(getpid(), std::memory_order_relaxed);
   segment_->mine().presence.store(Presence::kPresent, std::memory_order_seq_cst);
   segment_->ring_all();
-  return wait_for_members(deadline);
+  return wait_for_members(lobby, deadline);
 }
 
-Failure Communicator::wait_for_members(pycomms::Deadline deadline) {
+Failure Communicator::wait_for_members(Lobby& lobby, pycomms::Deadline deadline) {
   Assembling assembling(*segment_);
   Waiter waiter(*segment_, *watch_, assembling, Patience::for_local_ranks(nranks_), deadline.left(), false);
   auto assembled = [&] {
@@ -119,7 +116,13 @@ Failure Communicator::wait_for_members(pycomms::Deadline deadline) {
     }
     return true;
   };
-  if (!waiter.until(assembled)) return segment_->failure();
+  std::string why;
+  if (!waiter.until([&] { return assembled() || !lobby.all_well(why) || cancelled_.load(std::memory_order_acquire); })) {
+    return segment_->failure();
+  }
+  if (!why.empty()) return make_failure(FailureKind::kPeerDead, rank_, why);
+  if (!assembled()) return make_failure(FailureKind::kAborted, rank_, "aborted while the communicator was being made");
+  lobby.leave();
   watch_->start();
   return Failure{};
 }
@@ -136,7 +139,8 @@ Result Communicator::wait_until_ready(pycomms::Deadline deadline) {
     if (deadline.passed()) return nccl_abi::kInProgress;
     pycomms::futex_wait(settled_, 0, deadline.left());
   }
-  return async_error();
+  // Not async_error(): a member may have failed since, and then the first operation says so.
+  return result_of(join_failure_.kind);
 }
 
 Result Communicator::async_error() const {
@@ -180,13 +184,13 @@ Result Communicator::post_and_wait(P2pRequest request) {
     e->done.store(true, std::memory_order_release);
   };
   p2p_->post(request);
-  static_cast<void>(wait_for(ending.done, timeout_ns));
+  static_cast<void>(wait_for(ending.done, timeout_ns, true));
   return ending.result;
 }
 
-Result Communicator::wait_for(const std::atomic<bool>& done, int64_t timeout_ns) {
+Result Communicator::wait_for(const std::atomic<bool>& done, int64_t timeout_ns, bool interruptible) {
   P2pWaiting waiting(*segment_, *p2p_);
-  Waiter waiter(*segment_, *watch_, waiting, Patience::for_local_ranks(nranks_), timeout_ns, true);
+  Waiter waiter(*segment_, *watch_, waiting, Patience::for_local_ranks(nranks_), timeout_ns, interruptible);
   auto is_done = [&] { return done.load(std::memory_order_acquire); };
   if (waiter.until(is_done)) return nccl_abi::kSuccess;
   while (!is_done()) p2p_->progress();  // the communicator has failed: this ends what is pending

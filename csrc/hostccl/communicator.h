@@ -14,6 +14,7 @@
 
 #include "base/gate.h"
 #include "hostccl/background.h"
+#include "hostccl/bootstrap.h"
 #include "hostccl/lane.h"
 #include "hostccl/life.h"
 #include "hostccl/p2p.h"
@@ -47,7 +48,7 @@ class Communicator {
   // Point to point with a completion, or blocking when there is none.
   Result post(P2pRequest request);
   // Waits on the calling thread until `done`, which a completion sets. Not kSuccess: the communicator has failed.
-  Result wait_for(const std::atomic<bool>& done, int64_t timeout_ns = pycomms::kForever);
+  Result wait_for(const std::atomic<bool>& done, int64_t timeout_ns, bool interruptible);
   bool progress() { return p2p_->progress_if_pending(); }
   RollCallResult roll_call(RollCallKind kind, const Report& mine, int64_t timeout_ns) {
     return hostccl::roll_call(*segment_, watch(), *p2p_, kind, mine, timeout_ns);
@@ -71,8 +72,8 @@ class Communicator {
 
   const PeerWatch& watch() const { return *watch_; }
   Failure join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns);
-  Failure set_up(const pycomms::Fd& descriptor, pycomms::Deadline deadline);
-  Failure wait_for_members(pycomms::Deadline deadline);
+  Failure set_up(Lobby& lobby, pycomms::Deadline deadline);
+  Failure wait_for_members(Lobby& lobby, pycomms::Deadline deadline);
   void settle(const Failure& failure);
   Result post_and_wait(P2pRequest request);
   Result leave(pycomms::Deadline deadline, Result pending);

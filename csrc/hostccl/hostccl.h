@@ -99,6 +99,11 @@ inline constexpr int kAnySource = -1;
   X(scatter_list, hostcclScatterList, Result,                                                                      \
     (const void* const* send, void* recv, size_t count, DataType type, int root, CommHandle comm,                  \
      StreamHandle stream))                                                                                         \
+  /* all_reduce in place over memory that lies at `offset` of the file `fd` of this process (share_memory_() tensors,      \
+     memfds): when every member does so, and all can map all, they work on each other's buffers without staging. */      \
+  X(all_reduce_shared, hostcclAllReduceShared, Result,                                                             \
+    (void* data, size_t count, DataType type, RedOp op, int fd, uint64_t offset, CommHandle comm,                  \
+     StreamHandle stream))                                                                                         \
   X(barrier, hostcclBarrier, Result, (CommHandle comm, StreamHandle stream))                                       \
   /* Barrier on the calling thread that does not fail the communicator on timeout: the members that did not come   \
      are listed in *missing (capacity: size of the communicator) and the call returns kTimeout on every rank. */   \

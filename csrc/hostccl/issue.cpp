@@ -27,7 +27,9 @@ class CollectiveTask final : public Stream::Task {
  public:
   CollectiveTask(Held held, const Collective& op)
       : held_(std::move(held)), queued_(op, held_.comm().nranks()), timeout_ns_(held_.comm().timeout_ns()) {}
-  Result run() override { return held_.comm().run(queued_.op(), timeout_ns_, false); }
+  Result run(bool interruptible) override {
+    return held_.comm().run(queued_.op(), timeout_ns_, interruptible);
+  }
 
  private:
   Held held_;
@@ -41,7 +43,7 @@ class GroupTask final : public Stream::Task {
   void add(Held held, const P2pRequest& request) { requests_.push_back({std::move(held), request}); }
   void add(std::unique_ptr<CollectiveTask> task) { collectives_.push_back(std::move(task)); }
 
-  Result run() override {
+  Result run(bool interruptible) override {
     Result first = nccl_abi::kSuccess;
     auto keep = [&first](Result result) {
       if (first == nccl_abi::kSuccess) first = result;
@@ -55,9 +57,9 @@ class GroupTask final : public Stream::Task {
         Ending::finished(&endings[i], posted);
       }
     }
-    for (const auto& task : collectives_) keep(task->run());
+    for (const auto& task : collectives_) keep(task->run(interruptible));
     for (size_t i = 0; i < requests_.size(); ++i) {
-      keep(requests_[i].first.comm().wait_for(endings[i].done));
+      keep(requests_[i].first.comm().wait_for(endings[i].done, pycomms::kForever, interruptible));
       keep(endings[i].result);
     }
     return first;
@@ -94,7 +96,7 @@ struct Group {
 thread_local Group group;
 
 Result start(Stream* stream, std::unique_ptr<Stream::Task> task) {
-  if (stream == nullptr) return task->run();
+  if (stream == nullptr) return task->run(true);
   stream->enqueue(std::move(task));
   return nccl_abi::kSuccess;
 }

@@ -61,7 +61,7 @@ class Lane {
   void report_mismatch(const Turn& turn);
   void mismatch(const Turn& turn, int a, int b, const std::string& text);
 
-  // --- what travels how (collectives.cpp)
+  // --- what travels how (lane_movement.cpp, lane_reductions.cpp)
   bool dispatch(Turn& turn, const Collective& op);
   bool barrier(Turn& turn, const Collective& op);
   bool broadcast(Turn& turn, const Collective& op);
@@ -75,6 +75,9 @@ class Lane {
 
   bool small_all_reduce(Turn& turn, const Collective& op, size_t bytes);
   bool large_all_reduce(Turn& turn, const Collective& op);
+  bool staged_all_reduce(Turn& turn, const Collective& op);
+  bool direct_all_reduce(Turn& turn, const Collective& op, const std::vector<std::byte*>& buffers);
+  bool map_all(Turn& turn, const Collective& op, std::vector<std::byte*>& buffers, bool& all_mapped);
   void reduce_payloads(const Collective& op, size_t offset, size_t count, const std::byte* own);
   bool run_pipeline(Turn& turn, std::vector<SendFlow>& out, Flow* middle, std::vector<RecvFlow>& in);
   bool check_pair_counts(Turn& turn, const Collective& op);
@@ -98,6 +101,7 @@ class Lane {
   std::vector<RingReader> pair_in_;    // by source
   std::vector<int> others_;
   std::vector<int> just_;  // just_[r] == r: a span of one reader
+  Imports imports_;
   std::vector<const void*> inputs_;
   std::vector<double> factors_;
 };

@@ -9,6 +9,7 @@
 
 #include "hostccl/hostccl.h"
 #include "hostccl/kernels/kernels.h"
+#include "hostccl/shared_buffers.h"
 
 namespace hostccl {
 
@@ -49,9 +50,10 @@ struct Collective {
   int root = 0;
   double factor = 1;  // of kPreMulSum, this rank's own
   // What this rank gives: one piece (broadcast, all_reduce, reduce, all_gather, gather) or one per rank.
-  Parts send;
+  Parts send{};
   // What this rank gets: one piece, or one per rank (all_gather, gather, all_to_all).
-  Parts recv;
+  Parts recv{};
+  SharedLocation shared{};  // of an all_reduce in place, when others can map its buffer
 
   size_t element_bytes() const { return element_size(type); }
   const std::byte* input() const { return static_cast<const std::byte*>(send.block); }

@@ -373,8 +373,8 @@ void P2p::check_deadlines(int64_t now) {
         if (pending.is_clear_to_send || request.timeout_ns >= pycomms::kForever) continue;
         if (now - pending.posted_ns < request.timeout_ns) continue;
         Failure failure = make_failure(FailureKind::kTimeout, segment_.rank(),
-                                       label_of(request) + " timed out on rank " + std::to_string(segment_.rank()) +
-                                           " after " + seconds(now - pending.posted_ns) + ": the other side did not " +
+                                       label_of(request) + ": timeout after " + seconds(now - pending.posted_ns) +
+                                           " on rank " + std::to_string(segment_.rank()) + ": the other side did not " +
                                            (request.is_send ? "receive" : "send"));
         if (request.peer >= 0) add_rank(failure, request.peer);
         std::snprintf(failure.op, sizeof(failure.op), "%s", request.is_send ? "send" : "recv");

@@ -32,10 +32,10 @@ void Stream::push(Entry entry) {
 
 bool Stream::help() {
   std::unique_lock run(run_mutex_, std::try_to_lock);
-  return run.owns_lock() && run_front(run);
+  return run.owns_lock() && run_front(run, true);
 }
 
-bool Stream::run_front(std::unique_lock<std::mutex>& run) {
+bool Stream::run_front(std::unique_lock<std::mutex>& run, bool interruptible) {
   Entry entry;
   {
     std::lock_guard lock(mutex_);
@@ -44,7 +44,7 @@ bool Stream::run_front(std::unique_lock<std::mutex>& run) {
     queue_.pop_front();
   }
   if (entry.task) {
-    const Result result = entry.task->run();
+    const Result result = entry.task->run(interruptible);
     if (result_ == nccl_abi::kSuccess) result_ = result;
     return true;
   }
@@ -66,7 +66,7 @@ void Stream::main() {
       if (queue_.empty()) return;
     }
     std::unique_lock run(run_mutex_);
-    run_front(run);
+    run_front(run, false);
   }
 }
 

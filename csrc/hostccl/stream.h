@@ -24,7 +24,8 @@ class Stream {
   class Task {
    public:
     virtual ~Task() = default;
-    virtual Result run() = 0;
+    // interruptible: the calling thread waits on a user's account.
+    virtual Result run(bool interruptible) = 0;
   };
 
   explicit Stream(std::string name) : name_(std::move(name)) {}
@@ -44,7 +45,7 @@ class Stream {
 
   void push(Entry entry);
   // `run` holds run_mutex_; a notification is called without it.
-  bool run_front(std::unique_lock<std::mutex>& run);
+  bool run_front(std::unique_lock<std::mutex>& run, bool interruptible);
   void main();
 
   const std::string name_;

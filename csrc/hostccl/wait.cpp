@@ -62,7 +62,7 @@ bool Waiter::until_slow(ReadyRef ready) {
       look = sleep_once(ready, std::min(kSleepSlice, std::max<int64_t>(started_ + timeout_ns_ - now, 1)));
     }
     if (look == Look::kReady) return true;
-    if (look == Look::kFailed) return false;
+    if (look == Look::kFailed) return ready();
     if (waiting_.progress()) yield_until = pycomms::now_ns() + patience_.yield_ns;
     if (!check(ready, pycomms::now_ns())) return ready();
   }

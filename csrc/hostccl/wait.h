@@ -76,7 +76,7 @@ class Waiter {
   bool until(Ready&& ready) {
     for (int i = 0; i < patience_.spins; ++i) {
       if (ready()) return true;
-      if (segment_.has_failed()) return false;
+      if (segment_.has_failed()) return ready();  // it may have come before the failure
       waiting_.progress();
       pycomms::cpu_relax();
     }

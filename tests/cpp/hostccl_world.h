@@ -44,9 +44,11 @@ inline std::string run_world(int nranks, const std::function<void(int, nccl_abi:
   return errors;
 }
 
-inline void expect(bool condition, const std::string& what) {
+// const char*: millions of elements are checked, and only the one that is wrong may cost a string.
+inline void expect(bool condition, const char* what) {
   if (!condition) throw std::runtime_error(what);
 }
+inline void expect(bool condition, const std::string& what) { expect(condition, what.c_str()); }
 
 inline void expect_success(nccl_abi::Result result, const std::string& what) {
   if (result == nccl_abi::kSuccess) return;

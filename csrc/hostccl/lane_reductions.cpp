@@ -1,5 +1,6 @@
-// The collectives themselves: which data travels with the headers, which through rings, and what is done with it.
-// Part of Lane; every function runs one collective to its end on the calling thread. False: the communicator has failed.
+// Lane, the collectives that reduce, and what all collectives share. Which data travels with the headers, which through
+// rings, and which is read where it lies. Every function runs one collective to its end on the calling thread; false: the
+// communicator has failed.
 
 #include <algorithm>
 #include <cstring>
@@ -22,10 +23,6 @@ Share share_of(int rank, int nranks, size_t count, size_t element_size) {
   const size_t each = ((count + n - 1) / n + grain - 1) / grain * grain;
   const size_t begin = std::min(count, each * static_cast<size_t>(rank));
   return {begin, std::min(each, count - begin)};
-}
-
-void copy_unless_same(void* to, const void* from, size_t bytes) {
-  if (to != from && bytes != 0) hostccl::copy(to, from, bytes);
 }
 
 }  // namespace
@@ -53,25 +50,6 @@ FlowStyle Lane::style(size_t bytes) const {
 bool Lane::barrier(Turn& turn, const Collective& op) {
   post(begin(turn, op));
   return meet(turn);
-}
-
-bool Lane::broadcast(Turn& turn, const Collective& op) {
-  const size_t bytes = op.send.count * op.element_bytes();
-  const bool small = bytes <= tuning_.small_limit;
-  const bool root = op.root == rank_;
-  HeaderSlot& slot = begin(turn, op);
-  if (small && root) hostccl::copy(reserve(slot, bytes), op.input(), bytes);
-  post(slot);
-  if (root) copy_unless_same(op.output(), op.input(), bytes);
-  if (!meet(turn)) return false;
-  if (small) {
-    if (!root) hostccl::copy(op.output(), payload_of(op.root), bytes);
-    return true;
-  }
-  SendFlow out(segment_, shared_out_, others_, op.input(), root ? bytes : 0, style(bytes));
-  RecvFlow in(segment_, shared_in_[static_cast<size_t>(op.root)], op.root, op.output(), root ? 0 : bytes, style(bytes));
-  Flow* const flow = root ? static_cast<Flow*>(&out) : &in;
-  return run_flows(turn.waiter, {&flow, 1});
 }
 
 // --- reductions
@@ -111,13 +89,74 @@ bool Lane::small_all_reduce(Turn& turn, const Collective& op, size_t bytes) {
   return true;
 }
 
-// Every rank owns a share: it gets the others' pieces of it, reduces, and gives the result to all.
 bool Lane::large_all_reduce(Turn& turn, const Collective& op) {
-  const size_t size = op.element_bytes();
-  const FlowStyle how = style(op.send.count * size);
-  post(begin(turn, op));
+  HeaderSlot& slot = begin(turn, op);
+  if (op.shared.fd >= 0) std::memcpy(reserve(slot, sizeof(op.shared)), &op.shared, sizeof(op.shared));
+  post(slot);
   if (!meet(turn)) return false;
   if (op.reduction == Reduction::kPreMulSum) read_factors();
+  bool all_shared = true;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    all_shared &= slot_of(rank).header.payload != static_cast<uint8_t>(PayloadPlace::kNone);
+  }
+  if (!all_shared) return staged_all_reduce(turn, op);
+  std::vector<std::byte*> buffers;
+  bool all_mapped = false;
+  if (!map_all(turn, op, buffers, all_mapped)) return false;
+  return all_mapped ? direct_all_reduce(turn, op, buffers) : staged_all_reduce(turn, op);
+}
+
+// Maps everybody's buffer, and hears whether everybody could.
+bool Lane::map_all(Turn& turn, const Collective& op, std::vector<std::byte*>& buffers, bool& all_mapped) {
+  const size_t bytes = op.send.count * op.element_bytes();
+  imports_.forget_unused(turn.sequence);
+  bool mapped = true;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    SharedLocation location;
+    std::memcpy(&location, payload_of(rank), sizeof(location));
+    const int pid = segment_.block(rank).pid.load(std::memory_order_relaxed);
+    buffers.push_back(rank == rank_ ? op.output() : imports_.map(pid, location, bytes));
+    mapped &= buffers.back() != nullptr;
+  }
+  HeaderSlot& slot = begin(turn, op);
+  *reserve(slot, 1) = static_cast<std::byte>(mapped);
+  post(slot);
+  if (!meet(turn)) return false;
+  all_mapped = true;
+  for (int rank = 0; rank < nranks_; ++rank) all_mapped &= *payload_of(rank) != std::byte{0};
+  return true;
+}
+
+// Every rank reduces its share of all buffers and writes the result into all of them.
+bool Lane::direct_all_reduce(Turn& turn, const Collective& op, const std::vector<std::byte*>& buffers) {
+  const size_t size = op.element_bytes();
+  const Share mine = share_of(rank_, nranks_, op.send.count, size);
+  const size_t at_once = tuning_.large_chunk / size;
+  std::byte* const second = nranks_ == 2 ? buffers[static_cast<size_t>(others_.front())] : nullptr;
+  for (size_t i = mine.begin; i < mine.begin + mine.count; i += at_once) {
+    const size_t count = std::min(at_once, mine.begin + mine.count - i);
+    for (size_t rank = 0; rank < buffers.size(); ++rank) inputs_[rank] = buffers[rank] + i * size;
+    reduce({.out = op.output() + i * size,
+            .also = second ? second + i * size : nullptr,
+            .inputs = inputs_.data(),
+            .ninputs = nranks_,
+            .count = count,
+            .type = op.type,
+            .reduction = op.reduction,
+            .factors = factors_.data()});
+    if (second != nullptr) continue;
+    for (const int peer : others_) {
+      hostccl::copy(buffers[static_cast<size_t>(peer)] + i * size, op.output() + i * size, count * size);
+    }
+  }
+  post(begin(turn, op));  // my share is done; the buffers are whole when everybody's is
+  return meet(turn);
+}
+
+// Every rank owns a share: it gets the others' pieces of it, reduces, and gives the result to all.
+bool Lane::staged_all_reduce(Turn& turn, const Collective& op) {
+  const size_t size = op.element_bytes();
+  const FlowStyle how = style(op.send.count * size);
   auto piece = [&](int owner) { return share_of(owner, nranks_, op.send.count, size); };
 
   std::vector<SendFlow> out;
@@ -225,155 +264,6 @@ bool Lane::reduce_scatter(Turn& turn, const Collective& op) {
   ReduceFlow sum(segment_, inputs, own, op.output(), count * size, {nullptr, {}},
                  {.type = op.type, .reduction = op.reduction, .factors = factors_.data()}, how);
   return run_pipeline(turn, out, &sum, in);
-}
-
-// --- pure data movement
-
-bool Lane::all_gather(Turn& turn, const Collective& op) {
-  const size_t size = op.element_bytes();
-  size_t largest = 0;
-  for (int rank = 0; rank < nranks_; ++rank) largest = std::max(largest, op.recv.elements(rank) * size);
-  const bool small = largest <= tuning_.small_limit;
-  const size_t mine = op.recv.elements(rank_) * size;
-  HeaderSlot& slot = begin(turn, op);
-  if (small) hostccl::copy(reserve(slot, mine), op.input(), mine);
-  post(slot);
-  copy_unless_same(op.recv.at(rank_, size), op.input(), mine);
-  if (!meet(turn)) return false;
-  if (small) {
-    for (const int peer : others_) hostccl::copy(op.recv.at(peer, size), payload_of(peer), op.recv.elements(peer) * size);
-    return true;
-  }
-  std::vector<SendFlow> out;
-  std::vector<RecvFlow> in;
-  in.reserve(others_.size());
-  out.emplace_back(segment_, shared_out_, others_, op.input(), mine, style(largest));
-  for (const int peer : others_) {
-    in.emplace_back(segment_, shared_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size),
-                    op.recv.elements(peer) * size, style(largest));
-  }
-  return run_pipeline(turn, out, nullptr, in);
-}
-
-bool Lane::gather(Turn& turn, const Collective& op) {
-  const size_t size = op.element_bytes();
-  const size_t bytes = op.send.count * size;
-  const bool small = bytes <= tuning_.small_limit;
-  const bool root = op.root == rank_;
-  HeaderSlot& slot = begin(turn, op);
-  if (small && !root) hostccl::copy(reserve(slot, bytes), op.input(), bytes);
-  post(slot);
-  if (root) copy_unless_same(op.recv.at(rank_, size), op.input(), bytes);
-  if (!meet(turn)) return false;
-  if (small) {
-    if (!root) return true;
-    for (const int peer : others_) hostccl::copy(op.recv.at(peer, size), payload_of(peer), bytes);
-    return true;
-  }
-  std::vector<SendFlow> out;
-  std::vector<RecvFlow> in;
-  const auto r = static_cast<size_t>(op.root);
-  if (!root) out.emplace_back(segment_, pair_out_[r], std::span(&just_[r], 1), op.input(), bytes, style(bytes));
-  in.reserve(others_.size());
-  for (const int peer : others_) {
-    if (root) in.emplace_back(segment_, pair_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size), bytes, style(bytes));
-  }
-  return run_pipeline(turn, out, nullptr, in);
-}
-
-bool Lane::scatter(Turn& turn, const Collective& op) {
-  const size_t size = op.element_bytes();
-  const size_t bytes = op.recv.count * size;
-  const bool small = bytes * static_cast<size_t>(nranks_) <= tuning_.small_limit;
-  const bool root = op.root == rank_;
-  HeaderSlot& slot = begin(turn, op);
-  if (small && root) {
-    std::byte* const at = reserve(slot, bytes * static_cast<size_t>(nranks_));
-    for (int rank = 0; rank < nranks_; ++rank) {
-      hostccl::copy(at + static_cast<size_t>(rank) * bytes, op.send.at(rank, size), bytes);
-    }
-  }
-  post(slot);
-  if (root) copy_unless_same(op.output(), op.send.at(rank_, size), bytes);
-  if (!meet(turn)) return false;
-  if (small) {
-    if (!root) hostccl::copy(op.output(), payload_of(op.root) + static_cast<size_t>(rank_) * bytes, bytes);
-    return true;
-  }
-  std::vector<SendFlow> out;
-  std::vector<RecvFlow> in;
-  out.reserve(others_.size());
-  for (const int peer : others_) {
-    const auto p = static_cast<size_t>(peer);
-    if (root) out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size), bytes, style(bytes));
-  }
-  const auto r = static_cast<size_t>(op.root);
-  if (!root) in.emplace_back(segment_, pair_in_[r], op.root, op.output(), bytes, style(bytes));
-  return run_pipeline(turn, out, nullptr, in);
-}
-
-// The payload begins with a table: how many elements for each rank, and whether the data is in the rings instead.
-bool Lane::all_to_all(Turn& turn, const Collective& op) {
-  const size_t size = op.element_bytes();
-  const auto n = static_cast<size_t>(nranks_);
-  size_t total = 0;
-  for (int rank = 0; rank < nranks_; ++rank) total += op.send.elements(rank) * size;
-  const bool small = total <= tuning_.small_limit;
-  const size_t table_bytes = (n + 1) * sizeof(uint64_t);
-
-  HeaderSlot& slot = begin(turn, op);
-  std::byte* at = reserve(slot, table_bytes + (small ? total : 0));
-  auto* const table = reinterpret_cast<uint64_t*>(at);
-  at += table_bytes;
-  table[n] = small ? 0 : 1;
-  for (int rank = 0; rank < nranks_; ++rank) {
-    const size_t bytes = op.send.elements(rank) * size;
-    table[rank] = op.send.elements(rank);
-    if (!small || bytes == 0) continue;
-    hostccl::copy(at, op.send.at(rank, size), bytes);
-    at += bytes;
-  }
-  post(slot);
-  if (op.recv.elements(rank_) == op.send.elements(rank_)) {
-    copy_unless_same(op.recv.at(rank_, size), op.send.at(rank_, size), op.send.elements(rank_) * size);
-  }
-  if (!meet(turn) || !check_pair_counts(turn, op)) return false;
-
-  std::vector<SendFlow> out;
-  std::vector<RecvFlow> in;
-  out.reserve(others_.size());
-  in.reserve(others_.size());
-  for (const int peer : others_) {
-    const auto p = static_cast<size_t>(peer);
-    const size_t expected = op.recv.elements(peer) * size;
-    const auto* const theirs = reinterpret_cast<const uint64_t*>(payload_of(peer));
-    if (!small) {
-      out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size),
-                       op.send.elements(peer) * size, style(total));
-    }
-    if (theirs[n] != 0) {
-      in.emplace_back(segment_, pair_in_[p], peer, op.recv.at(peer, size), expected, style(expected * n));
-    } else if (expected != 0) {
-      size_t before = 0;
-      for (int rank = 0; rank < rank_; ++rank) before += theirs[rank] * size;
-      hostccl::copy(op.recv.at(peer, size), reinterpret_cast<const std::byte*>(theirs + n + 1) + before, expected);
-    }
-  }
-  return run_pipeline(turn, out, nullptr, in);
-}
-
-bool Lane::check_pair_counts(Turn& turn, const Collective& op) {
-  for (int peer = 0; peer < nranks_; ++peer) {
-    const size_t sent = peer == rank_ ? op.send.elements(rank_)
-                                      : reinterpret_cast<const uint64_t*>(payload_of(peer))[rank_];
-    const size_t expected = op.recv.elements(peer);
-    if (sent == expected) continue;
-    mismatch(turn, peer, rank_,
-             "all_to_all: rank " + std::to_string(peer) + " sends " + std::to_string(sent) + " elements to rank " +
-                 std::to_string(rank_) + ", which expects " + std::to_string(expected));
-    return false;
-  }
-  return true;
 }
 
 bool Lane::run_pipeline(Turn& turn, std::vector<SendFlow>& out, Flow* middle, std::vector<RecvFlow>& in) {

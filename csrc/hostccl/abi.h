@@ -1,0 +1,46 @@
+// What the exported functions share: argument checks, and the last error of the thread.
+// Included by abi_*.cpp only. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hostccl/communicator.h"
+#include "hostccl/hostccl.h"
+#include "hostccl/issue.h"
+#include "hostccl/stream.h"
+
+#define PYCOMMS_EXPORT extern "C" __attribute__((visibility("default")))
+
+#define RETURN_IF_REFUSED(expression)                                         \
+  do {                                                                        \
+    if (const Result r_ = (expression); r_ != nccl_abi::kSuccess) return r_;  \
+  } while (false)
+
+namespace nccl_abi {
+
+struct Comm {
+  hostccl::Communicator impl;
+  Comm(int rank, int nranks) : impl(rank, nranks) {}
+};
+
+}  // namespace nccl_abi
+
+namespace hostccl {
+
+using nccl_abi::Comm;
+
+// The failure of the last call of this thread.
+Failure& last_failure();
+// A wrong call: keeps the text, returns `result`.
+Result refuse(const std::string& text, Result result = nccl_abi::kInvalidArgument);
+// After a call: keeps the communicator's failure if it failed.
+Result done(Comm* comm, Result result);
+
+Result check_ready(Comm* comm);
+// check_ready, and a known datatype.
+Result check_call(Comm* comm, DataType type);
+Result check_rank(const Comm* comm, const char* name, int rank);
+Result check_pointer(const char* name, const void* pointer, size_t count);
+
+}  // namespace hostccl

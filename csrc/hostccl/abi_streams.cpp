@@ -1,0 +1,96 @@
+// Point to point and groups, as NCCL has them and with tags; hostccl's streams.
+
+#include <climits>
+#include <string>
+
+#include "hostccl/abi.h"
+
+namespace nccl_abi {
+
+PYCOMMS_EXPORT Result ncclSend(const void* send, size_t count, DataType type, int peer, CommHandle comm,
+                               StreamHandle stream) {
+  using namespace hostccl;
+  RETURN_IF_REFUSED(check_call(comm, type));
+  RETURN_IF_REFUSED(check_rank(comm, "peer", peer));
+  RETURN_IF_REFUSED(check_pointer("sendbuff", send, count));
+  const P2pRequest request{.is_send = true, .data = static_cast<std::byte*>(const_cast<void*>(send)),
+                           .bytes = count * element_size(type), .type = type, .peer = peer,
+                           .timeout_ns = comm->impl.timeout_ns()};
+  return done(comm, issue(comm->impl, request, static_cast<Stream*>(stream)));
+}
+
+PYCOMMS_EXPORT Result ncclRecv(void* recv, size_t count, DataType type, int peer, CommHandle comm, StreamHandle stream) {
+  using namespace hostccl;
+  RETURN_IF_REFUSED(check_call(comm, type));
+  RETURN_IF_REFUSED(check_rank(comm, "peer", peer));
+  RETURN_IF_REFUSED(check_pointer("recvbuff", recv, count));
+  const P2pRequest request{.data = static_cast<std::byte*>(recv), .bytes = count * element_size(type), .type = type,
+                           .peer = peer, .timeout_ns = comm->impl.timeout_ns()};
+  return done(comm, issue(comm->impl, request, static_cast<Stream*>(stream)));
+}
+
+PYCOMMS_EXPORT Result ncclGroupStart() { return hostccl::group_start(); }
+
+PYCOMMS_EXPORT Result ncclGroupEnd() { return hostccl::group_end(); }
+
+}  // namespace nccl_abi
+
+namespace hostccl {
+
+// --- point to point with tags
+
+namespace {
+
+Result post_tagged(Comm* comm, P2pRequest request) {
+  constexpr int kReservedTags = 16;
+  if (request.tag < INT_MIN + kReservedTags) return refuse("tag " + std::to_string(request.tag) + " is reserved");
+  pycomms::GateHolder inside(comm->impl.gate());
+  if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);
+  request.timeout_ns = comm->impl.timeout_ns();
+  return done(comm, comm->impl.post(request));
+}
+
+}  // namespace
+
+PYCOMMS_EXPORT Result hostcclSend(const void* send, size_t count, DataType type, int peer, int tag, CommHandle comm,
+                                  CompletionFn fn, void* arg) {
+  RETURN_IF_REFUSED(check_call(comm, type));
+  RETURN_IF_REFUSED(check_rank(comm, "peer", peer));
+  RETURN_IF_REFUSED(check_pointer("send", send, count));
+  return post_tagged(comm, {.is_send = true, .data = static_cast<std::byte*>(const_cast<void*>(send)),
+                            .bytes = count * element_size(type), .type = type, .peer = peer, .tag = tag, .done = fn, .arg = arg});
+}
+
+PYCOMMS_EXPORT Result hostcclRecv(void* recv, size_t count, DataType type, int peer, int tag, CommHandle comm,
+                                  CompletionFn fn, void* arg, RecvStatus* status) {
+  RETURN_IF_REFUSED(check_call(comm, type));
+  if (peer != kAnySource) RETURN_IF_REFUSED(check_rank(comm, "peer", peer));
+  RETURN_IF_REFUSED(check_pointer("recv", recv, count));
+  return post_tagged(comm, {.data = static_cast<std::byte*>(recv), .bytes = count * element_size(type), .type = type,
+                            .peer = peer, .tag = tag, .done = fn, .arg = arg, .status = status});
+}
+
+// --- streams
+
+PYCOMMS_EXPORT Result hostcclStreamCreate(StreamHandle* stream, const char* name) {
+  if (stream == nullptr) return refuse("stream is null");
+  *stream = new Stream(name != nullptr ? name : "pycomms-stream");
+  return nccl_abi::kSuccess;
+}
+
+PYCOMMS_EXPORT Result hostcclStreamDestroy(StreamHandle stream) {
+  delete static_cast<Stream*>(stream);
+  return nccl_abi::kSuccess;
+}
+
+PYCOMMS_EXPORT Result hostcclStreamNotify(StreamHandle stream, CompletionFn fn, void* arg) {
+  if (stream == nullptr || fn == nullptr) return refuse("stream or fn is null");
+  static_cast<Stream*>(stream)->notify(fn, arg);
+  return nccl_abi::kSuccess;
+}
+
+PYCOMMS_EXPORT int hostcclStreamHelp(StreamHandle stream) {
+  return stream != nullptr && static_cast<Stream*>(stream)->help() ? 1 : 0;
+}
+
+}  // namespace hostccl

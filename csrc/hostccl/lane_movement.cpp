@@ -1,0 +1,185 @@
+// Lane, the collectives that only move data: which travels with the headers, which through rings. Every function runs one
+// collective to its end on the calling thread; false: the communicator has failed.
+
+#include <algorithm>
+#include <string>
+
+#include "hostccl/lane.h"
+#include "hostccl/turn.h"
+
+namespace hostccl {
+namespace {
+
+void copy_unless_same(void* to, const void* from, size_t bytes) {
+  if (to != from && bytes != 0) hostccl::copy(to, from, bytes);
+}
+
+}  // namespace
+
+bool Lane::broadcast(Turn& turn, const Collective& op) {
+  const size_t bytes = op.send.count * op.element_bytes();
+  const bool small = bytes <= tuning_.small_limit;
+  const bool root = op.root == rank_;
+  HeaderSlot& slot = begin(turn, op);
+  if (small && root) hostccl::copy(reserve(slot, bytes), op.input(), bytes);
+  post(slot);
+  if (root) copy_unless_same(op.output(), op.input(), bytes);
+  if (!meet(turn)) return false;
+  if (small) {
+    if (!root) hostccl::copy(op.output(), payload_of(op.root), bytes);
+    return true;
+  }
+  SendFlow out(segment_, shared_out_, others_, op.input(), root ? bytes : 0, style(bytes));
+  RecvFlow in(segment_, shared_in_[static_cast<size_t>(op.root)], op.root, op.output(), root ? 0 : bytes, style(bytes));
+  Flow* const flow = root ? static_cast<Flow*>(&out) : &in;
+  return run_flows(turn.waiter, {&flow, 1});
+}
+
+bool Lane::all_gather(Turn& turn, const Collective& op) {
+  const size_t size = op.element_bytes();
+  size_t largest = 0;
+  for (int rank = 0; rank < nranks_; ++rank) largest = std::max(largest, op.recv.elements(rank) * size);
+  const bool small = largest <= tuning_.small_limit;
+  const size_t mine = op.recv.elements(rank_) * size;
+  HeaderSlot& slot = begin(turn, op);
+  if (small) hostccl::copy(reserve(slot, mine), op.input(), mine);
+  post(slot);
+  copy_unless_same(op.recv.at(rank_, size), op.input(), mine);
+  if (!meet(turn)) return false;
+  if (small) {
+    for (const int peer : others_) hostccl::copy(op.recv.at(peer, size), payload_of(peer), op.recv.elements(peer) * size);
+    return true;
+  }
+  std::vector<SendFlow> out;
+  std::vector<RecvFlow> in;
+  in.reserve(others_.size());
+  out.emplace_back(segment_, shared_out_, others_, op.input(), mine, style(largest));
+  for (const int peer : others_) {
+    in.emplace_back(segment_, shared_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size),
+                    op.recv.elements(peer) * size, style(largest));
+  }
+  return run_pipeline(turn, out, nullptr, in);
+}
+
+bool Lane::gather(Turn& turn, const Collective& op) {
+  const size_t size = op.element_bytes();
+  const size_t bytes = op.send.count * size;
+  const bool small = bytes <= tuning_.small_limit;
+  const bool root = op.root == rank_;
+  HeaderSlot& slot = begin(turn, op);
+  if (small && !root) hostccl::copy(reserve(slot, bytes), op.input(), bytes);
+  post(slot);
+  if (root) copy_unless_same(op.recv.at(rank_, size), op.input(), bytes);
+  if (!meet(turn)) return false;
+  if (small) {
+    if (!root) return true;
+    for (const int peer : others_) hostccl::copy(op.recv.at(peer, size), payload_of(peer), bytes);
+    return true;
+  }
+  std::vector<SendFlow> out;
+  std::vector<RecvFlow> in;
+  const auto r = static_cast<size_t>(op.root);
+  if (!root) out.emplace_back(segment_, pair_out_[r], std::span(&just_[r], 1), op.input(), bytes, style(bytes));
+  in.reserve(others_.size());
+  for (const int peer : others_) {
+    if (root) in.emplace_back(segment_, pair_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size), bytes, style(bytes));
+  }
+  return run_pipeline(turn, out, nullptr, in);
+}
+
+bool Lane::scatter(Turn& turn, const Collective& op) {
+  const size_t size = op.element_bytes();
+  const size_t bytes = op.recv.count * size;
+  const bool small = bytes * static_cast<size_t>(nranks_) <= tuning_.small_limit;
+  const bool root = op.root == rank_;
+  HeaderSlot& slot = begin(turn, op);
+  if (small && root) {
+    std::byte* const at = reserve(slot, bytes * static_cast<size_t>(nranks_));
+    for (int rank = 0; rank < nranks_; ++rank) {
+      hostccl::copy(at + static_cast<size_t>(rank) * bytes, op.send.at(rank, size), bytes);
+    }
+  }
+  post(slot);
+  if (root) copy_unless_same(op.output(), op.send.at(rank_, size), bytes);
+  if (!meet(turn)) return false;
+  if (small) {
+    if (!root) hostccl::copy(op.output(), payload_of(op.root) + static_cast<size_t>(rank_) * bytes, bytes);
+    return true;
+  }
+  std::vector<SendFlow> out;
+  std::vector<RecvFlow> in;
+  out.reserve(others_.size());
+  for (const int peer : others_) {
+    const auto p = static_cast<size_t>(peer);
+    if (root) out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size), bytes, style(bytes));
+  }
+  const auto r = static_cast<size_t>(op.root);
+  if (!root) in.emplace_back(segment_, pair_in_[r], op.root, op.output(), bytes, style(bytes));
+  return run_pipeline(turn, out, nullptr, in);
+}
+
+// The payload begins with a table: how many elements for each rank, and whether the data is in the rings instead.
+bool Lane::all_to_all(Turn& turn, const Collective& op) {
+  const size_t size = op.element_bytes();
+  const auto n = static_cast<size_t>(nranks_);
+  size_t total = 0;
+  for (int rank = 0; rank < nranks_; ++rank) total += op.send.elements(rank) * size;
+  const bool small = total <= tuning_.small_limit;
+  const size_t table_bytes = (n + 1) * sizeof(uint64_t);
+
+  HeaderSlot& slot = begin(turn, op);
+  std::byte* at = reserve(slot, table_bytes + (small ? total : 0));
+  auto* const table = reinterpret_cast<uint64_t*>(at);
+  at += table_bytes;
+  table[n] = small ? 0 : 1;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    const size_t bytes = op.send.elements(rank) * size;
+    table[rank] = op.send.elements(rank);
+    if (!small || bytes == 0) continue;
+    hostccl::copy(at, op.send.at(rank, size), bytes);
+    at += bytes;
+  }
+  post(slot);
+  if (op.recv.elements(rank_) == op.send.elements(rank_)) {
+    copy_unless_same(op.recv.at(rank_, size), op.send.at(rank_, size), op.send.elements(rank_) * size);
+  }
+  if (!meet(turn) || !check_pair_counts(turn, op)) return false;
+
+  std::vector<SendFlow> out;
+  std::vector<RecvFlow> in;
+  out.reserve(others_.size());
+  in.reserve(others_.size());
+  for (const int peer : others_) {
+    const auto p = static_cast<size_t>(peer);
+    const size_t expected = op.recv.elements(peer) * size;
+    const auto* const theirs = reinterpret_cast<const uint64_t*>(payload_of(peer));
+    if (!small) {
+      out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size),
+                       op.send.elements(peer) * size, style(total));
+    }
+    if (theirs[n] != 0) {
+      in.emplace_back(segment_, pair_in_[p], peer, op.recv.at(peer, size), expected, style(expected * n));
+    } else if (expected != 0) {
+      size_t before = 0;
+      for (int rank = 0; rank < rank_; ++rank) before += theirs[rank] * size;
+      hostccl::copy(op.recv.at(peer, size), reinterpret_cast<const std::byte*>(theirs + n + 1) + before, expected);
+    }
+  }
+  return run_pipeline(turn, out, nullptr, in);
+}
+
+bool Lane::check_pair_counts(Turn& turn, const Collective& op) {
+  for (int peer = 0; peer < nranks_; ++peer) {
+    const size_t sent = peer == rank_ ? op.send.elements(rank_)
+                                      : reinterpret_cast<const uint64_t*>(payload_of(peer))[rank_];
+    const size_t expected = op.recv.elements(peer);
+    if (sent == expected) continue;
+    mismatch(turn, peer, rank_,
+             "all_to_all: rank " + std::to_string(peer) + " sends " + std::to_string(sent) + " elements to rank " +
+                 std::to_string(rank_) + ", which expects " + std::to_string(expected));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace hostccl

@@ -1,0 +1,316 @@
+// What happens when something goes wrong: every member learns the same reason, soon, and nothing hangs.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "base/clock.h"
+#include "check.h"
+#include "hostccl/hostccl.h"
+#include "hostccl_world.h"
+
+using namespace nccl_abi;
+using namespace hostccl;
+using hostccl_test::expect;
+using hostccl_test::expect_success;
+using hostccl_test::run_world;
+
+namespace {
+
+Failure failure_of(CommHandle comm) {
+  Failure failure{};
+  hostcclCommGetFailure(comm, &failure);
+  return failure;
+}
+
+bool names(const Failure& failure, int rank) {
+  return std::find(failure.ranks, failure.ranks + failure.nranks, rank) != failure.ranks + failure.nranks;
+}
+
+// Rank 0 does one thing, all others another; all must hear kMismatch and both descriptions.
+void expect_mismatch(const std::function<Result(bool odd_one, float* data, CommHandle comm)>& call, const std::string& a,
+                     const std::string& b) {
+  for (const int nranks : {2, 4}) {
+    const std::string errors = run_world(nranks, [&](int rank, CommHandle comm) {
+      std::vector<float> data(256, 1);
+      const Result result = call(rank == 0, data.data(), comm);
+      const Failure failure = failure_of(comm);
+      expect(result == kInvalidUsage, "result " + std::to_string(result));
+      expect(failure.kind == FailureKind::kMismatch, std::string("kind: ") + failure.text);
+      expect(std::strstr(failure.text, a.c_str()) && std::strstr(failure.text, b.c_str()), failure.text);
+      expect(names(failure, 0) && failure.nranks >= 2, "names both sides");
+      // for good
+      expect(hostcclBarrier(comm, nullptr) == kInvalidUsage, "the communicator has failed");
+    });
+    CHECK_EQ(errors, std::string());
+  }
+}
+
+}  // namespace
+
+TEST(mismatch_of_kind) {
+  expect_mismatch(
+      [](bool odd, float* data, CommHandle comm) {
+        return odd ? ncclAllReduce(data, data, 8, kFloat32, kSum, comm, nullptr)
+                   : ncclBroadcast(data, data, 8, kFloat32, 0, comm, nullptr);
+      },
+      "rank 0 called all_reduce float32[8] sum", "called broadcast float32[8] root 0");
+}
+
+TEST(mismatch_of_count_also_between_small_and_large) {
+  expect_mismatch(
+      [](bool odd, float* data, CommHandle comm) {
+        return ncclAllReduce(data, data, odd ? 8 : 9, kFloat32, kSum, comm, nullptr);
+      },
+      "float32[8]", "float32[9]");
+  std::vector<float> large(1'000'000);
+  expect_mismatch(
+      [&](bool odd, float* data, CommHandle comm) {
+        return odd ? ncclAllReduce(large.data(), large.data(), large.size(), kFloat32, kSum, comm, nullptr)
+                   : ncclAllReduce(data, data, 9, kFloat32, kSum, comm, nullptr);
+      },
+      "float32[1000000]", "float32[9]");
+}
+
+TEST(mismatch_of_type_reduction_and_root) {
+  expect_mismatch(
+      [](bool odd, float* data, CommHandle comm) {
+        return ncclAllReduce(data, data, 8, odd ? kInt32 : kFloat32, kSum, comm, nullptr);
+      },
+      "int32[8]", "float32[8]");
+  expect_mismatch(
+      [](bool odd, float* data, CommHandle comm) {
+        return ncclAllReduce(data, data, 8, kFloat32, odd ? kMax : kSum, comm, nullptr);
+      },
+      "float32[8] max", "float32[8] sum");
+  expect_mismatch(
+      [](bool odd, float* data, CommHandle comm) {
+        return ncclBroadcast(data, data, 8, kFloat32, odd ? 0 : 1, comm, nullptr);
+      },
+      "root 0", "root 1");
+}
+
+TEST(mismatch_of_pairwise_counts) {
+  const std::string errors = run_world(2, [](int rank, CommHandle comm) {
+    float in[8] = {}, out[8] = {};
+    const void* send[] = {in, in + 4};
+    void* recv[] = {out, out + 4};
+    const size_t sent[] = {2, 2}, got[] = {2, rank == 0 ? size_t{3} : size_t{2}};
+    expect(hostcclAllToAllv(send, sent, recv, got, kFloat32, comm, nullptr) == kInvalidUsage || rank == 1, "rank 0 sees it");
+    expect(hostcclBarrier(comm, nullptr) == kInvalidUsage, "both have it");
+    expect(std::strstr(failure_of(comm).text, "rank 1 sends 2 elements to rank 0, which expects 3"), failure_of(comm).text);
+  });
+  CHECK_EQ(errors, std::string());
+}
+
+TEST(mismatch_between_send_and_recv) {
+  const std::string errors = run_world(2, [](int rank, CommHandle comm) {
+    float data[4] = {};
+    if (rank == 0) hostcclSend(data, 4, kFloat32, 1, 7, comm, nullptr, nullptr);
+    if (rank == 1) expect(hostcclRecv(data, 3, kFloat32, 0, 7, comm, nullptr, nullptr, nullptr) == kInvalidUsage, "recv");
+    expect(hostcclBarrier(comm, nullptr) == kInvalidUsage, "both have it");
+    expect(std::strstr(failure_of(comm).text, "sends float32[4] with tag 7"), failure_of(comm).text);
+  });
+  CHECK_EQ(errors, std::string());
+}
+
+TEST(wrong_arguments_harm_nobody) {
+  const std::string errors = run_world(2, [](int rank, CommHandle comm) {
+    float x = 1;
+    expect(ncclAllReduce(nullptr, &x, 1, kFloat32, kSum, comm, nullptr) == kInvalidArgument, "null");
+    expect(ncclBroadcast(&x, &x, 1, kFloat32, 2, comm, nullptr) == kInvalidArgument, "root");
+    expect(ncclAllReduce(&x, &x, 1, static_cast<DataType>(50), kSum, comm, nullptr) == kInvalidArgument, "type");
+    expect(ncclAllReduce(&x, &x, 1, kFloat32, kBitAnd, comm, nullptr) == kInvalidArgument, "bits of floats");
+    if (rank == 0) expect(hostcclSend(&x, 1, kFloat32, 5, 0, comm, nullptr, nullptr) == kInvalidArgument, "peer");
+    Failure failure{};
+    hostcclLastFailure(&failure);
+    expect(failure.kind == FailureKind::kUsage, "usage");
+    expect_success(ncclAllReduce(&x, &x, 1, kFloat32, kSum, comm, nullptr), "works");
+    expect(x == 2, "and right");
+  });
+  CHECK_EQ(errors, std::string());
+}
+
+TEST(timeout_names_who_did_not_come) {
+  const std::string errors = run_world(3, [](int rank, CommHandle comm) {
+    hostcclCommSetTimeout(comm, 100'000'000);
+    if (rank == 2) {
+      Result state = kSuccess;
+      while (state == kSuccess) ncclCommGetAsyncError(comm, &state);
+    } else {
+      expect(hostcclBarrier(comm, nullptr) == kTimeout, "times out");
+    }
+    const Failure failure = failure_of(comm);
+    expect(failure.kind == FailureKind::kTimeout && failure.nranks == 1 && names(failure, 2), failure.text);
+    expect(std::strstr(failure.text, "ranks 0, 1 arrived; rank 2 did not"), failure.text);
+  });
+  CHECK_EQ(errors, std::string());
+}
+
+TEST(cancel_ends_a_blocked_collective_and_tells_the_others) {
+  const std::string errors = run_world(3, [](int rank, CommHandle comm) {
+    if (rank == 2) {
+      expect_success(hostcclCommCancel(comm, "the test says so"), "cancel");
+      expect(hostcclBarrier(comm, nullptr) == kRemoteError, "here too");
+    } else {
+      expect(hostcclBarrier(comm, nullptr) == kRemoteError, "told");
+    }
+    expect(failure_of(comm).kind == FailureKind::kAborted && names(failure_of(comm), 2), failure_of(comm).text);
+  });
+  CHECK_EQ(errors, std::string());
+}
+
+TEST(abort_of_a_communicator_that_never_assembles) {
+  UniqueId id;
+  CHECK_EQ(ncclGetUniqueId(&id), kSuccess);
+  CommHandle comm = nullptr;
+  Config config;
+  config.blocking = 0;
+  CHECK_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config), kInProgress);
+  Result state = kSuccess;
+  CHECK_EQ(ncclCommGetAsyncError(comm, &state), kSuccess);
+  CHECK_EQ(state, kInProgress);
+  const int64_t start = pycomms::now_ns();
+  CHECK_EQ(ncclCommAbort(comm), kSuccess);
+  CHECK(pycomms::now_ns() - start < 5 * pycomms::kSecond);
+}
+
+TEST(missing_ranks_are_named_when_initialisation_times_out) {
+  UniqueId id;
+  CHECK_EQ(ncclGetUniqueId(&id), kSuccess);
+  hostcclSetInitTimeout(100'000'000);
+  CommHandle comm = nullptr;
+  CHECK_EQ(ncclCommInitRankConfig(&comm, 3, id, 1, nullptr), kTimeout);
+  CHECK(std::strstr(ncclGetLastError(comm), "did not come in time: 0, 2") != nullptr);
+  CHECK_EQ(ncclCommDestroy(comm), kSuccess);
+}
+
+namespace {
+
+// Runs `child` as rank 1 in a process of its own and `parent` as rank 0 here.
+void with_a_process(const std::function<void(CommHandle)>& parent, const std::function<void(CommHandle)>& child, pid_t* pid) {
+  UniqueId id;
+  CHECK_EQ(ncclGetUniqueId(&id), kSuccess);  // its thread lives here, in the parent
+  *pid = fork();
+  hostcclSetInitTimeout(20'000'000'000);
+  CommHandle comm = nullptr;
+  if (*pid == 0) {
+    alarm(30);
+    if (ncclCommInitRankConfig(&comm, 2, id, 1, nullptr) != kSuccess) _exit(3);
+    child(comm);
+    _exit(0);
+  }
+  CHECK_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, nullptr), kSuccess);
+  hostcclCommSetTimeout(comm, 20'000'000'000);
+  parent(comm);
+  CHECK_EQ(ncclCommDestroy(comm), kSuccess);
+  int status;
+  CHECK_EQ(waitpid(*pid, &status, 0), *pid);
+}
+
+}  // namespace
+
+TEST(a_killed_process_is_seen_at_once) {
+  pid_t pid = 0;
+  with_a_process(
+      [&](CommHandle comm) {
+        float x = 1;
+        expect_success(ncclAllReduce(&x, &x, 1, kFloat32, kSum, comm, nullptr), "both there");
+        kill(pid, SIGKILL);
+        const int64_t start = pycomms::now_ns();
+        expect(hostcclBarrier(comm, nullptr) == kRemoteError, "told");
+        expect(pycomms::now_ns() - start < pycomms::kSecond, "soon");
+        const Failure failure = failure_of(comm);
+        expect(failure.kind == FailureKind::kPeerDead && failure.nranks == 1 && names(failure, 1), failure.text);
+      },
+      [](CommHandle comm) {
+        float x = 1;
+        ncclAllReduce(&x, &x, 1, kFloat32, kSum, comm, nullptr);
+        for (;;) pause();
+      },
+      &pid);
+}
+
+TEST(a_rank_that_dies_while_the_communicator_is_made_is_named) {
+  UniqueId id;
+  CHECK_EQ(ncclGetUniqueId(&id), kSuccess);
+  const pid_t pid = fork();
+  if (pid == 0) {  // joins, and is gone before anybody could see it in the segment
+    hostcclSetInitTimeout(20'000'000'000);
+    Config config;
+    config.blocking = 0;
+    CommHandle comm = nullptr;
+    ncclCommInitRankConfig(&comm, 3, id, 2, &config);
+    for (;;) pause();
+  }
+  hostcclSetInitTimeout(20'000'000'000);
+  Config config;
+  config.blocking = 0;
+  CommHandle comm = nullptr;
+  CHECK_EQ(ncclCommInitRankConfig(&comm, 3, id, 0, &config), kInProgress);
+  kill(pid, SIGKILL);
+  int status;
+  CHECK_EQ(waitpid(pid, &status, 0), pid);
+  Result state = kInProgress;
+  const int64_t start = pycomms::now_ns();
+  CommHandle late = nullptr;  // rank 1 comes when rank 2 is dead: whether rank 2 had said hello or not, nobody hangs
+  hostcclSetInitTimeout(500'000'000);
+  CHECK(ncclCommInitRankConfig(&late, 3, id, 1, nullptr) != kSuccess);
+  while (state == kInProgress) ncclCommGetAsyncError(comm, &state);
+  CHECK(state != kSuccess);
+  CHECK(pycomms::now_ns() - start < 10 * pycomms::kSecond);
+  CHECK_EQ(ncclCommDestroy(late), kSuccess);
+  CHECK_EQ(ncclCommDestroy(comm), kSuccess);
+}
+
+TEST(a_member_that_closes_too_early_is_named) {
+  pid_t pid = 0;
+  with_a_process(
+      [&](CommHandle comm) {
+        expect(hostcclBarrier(comm, nullptr) == kRemoteError, "told");
+        const Failure failure = failure_of(comm);
+        expect(failure.kind == FailureKind::kPeerClosed && names(failure, 1), failure.text);
+      },
+      [](CommHandle comm) { ncclCommDestroy(comm); }, &pid);
+}
+
+TEST(what_was_posted_before_closing_still_arrives) {
+  pid_t pid = 0;
+  with_a_process(
+      [&](CommHandle comm) {
+        float x[3] = {};
+        int status;
+        waitpid(pid, &status, WNOWAIT);
+        expect_success(hostcclRecv(x, 3, kFloat32, 1, 0, comm, nullptr, nullptr, nullptr), "recv");
+        expect(x[2] == 3, "value");
+      },
+      [](CommHandle comm) {
+        const float x[3] = {1, 2, 3};
+        hostcclSend(x, 3, kFloat32, 0, 0, comm, nullptr, nullptr);
+        ncclCommDestroy(comm);
+      },
+      &pid);
+}
+
+TEST(a_forked_child_cannot_use_the_communicator_and_does_no_harm) {
+  const std::string errors = run_world(1, [](int, CommHandle comm) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      const bool refused = hostcclBarrier(comm, nullptr) == kInvalidUsage;
+      ncclCommDestroy(comm);
+      _exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child was refused and ended");
+    expect_success(hostcclBarrier(comm, nullptr), "the parent's works");
+  });
+  CHECK_EQ(errors, std::string());
+}
+
+CHECK_MAIN()
