@@ -59,8 +59,13 @@ std::vector<Ring> whole_rings(size_t bytes) {
 
 std::vector<Ring> chunked_rings(size_t bytes) {
   std::vector<Ring> rings;
-  for (const size_t chunk : {16ul << 10, 32ul << 10, 64ul << 10, 128ul << 10, 256ul << 10})
-    for (const size_t ring : {2ul << 20, 8ul << 20})
+  std::vector<size_t> chunks{16ul << 10, 64ul << 10, 256ul << 10}, sizes{2ul << 20};
+  if (bytes <= (16ul << 20)) {  // beyond, memory sets the pace and a try takes long
+    chunks.insert(chunks.end(), {32ul << 10, 128ul << 10});
+    sizes.push_back(8ul << 20);
+  }
+  for (const size_t chunk : chunks)
+    for (const size_t ring : sizes)
       for (const Store store : {Store::kCached, Store::kStreaming})
         if (chunk * 2 <= bytes && (store == Store::kCached || kHasStreaming)) rings.push_back({chunk, ring, store});
   return rings;
@@ -212,7 +217,8 @@ class Limits {
   // so it is settled by the blocks and not here. Both ranks decide alike.
   void choose() {
     std::map<std::string, std::vector<std::pair<double, size_t>>> ranking;
-    const Command shape{.warmup = 2, .samples = n_ < (4 << 20) ? 7 : 2, .inner = n_ < 65536 ? 20 : 1};
+    const bool large = n_ * sizeof(float) > (16ul << 20);
+    const Command shape{.warmup = large ? 1 : 2, .samples = large ? 2 : 7, .inner = n_ < 65536 ? 20 : 1};
     for (size_t i = 0; i < variants_.size(); ++i) {
       pair_.barrier();
       std::vector<double> us = measure(shape, variants_[i].per, variants_[i].call);
