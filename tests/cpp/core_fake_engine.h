@@ -1,0 +1,183 @@
+// An engine whose every answer a test decides, and a runtime whose streams run when the test says so.
+// One engine per process: NCCL's functions carry no context. reset() before each test.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nccl2/core/launch.h"
+
+namespace fake {
+
+using namespace pycomms;
+
+struct State {
+  std::atomic<int> polls_in_progress{0};  // comm_get_async_error answers kInProgress that often; negative: for ever
+  std::atomic<EngineResult> init{nccl_abi::kInProgress};
+  std::atomic<int> count{2};
+  std::atomic<int> user_rank{0};
+  std::atomic<EngineResult> split{nccl_abi::kSuccess};
+  hostccl::Failure communicator_failure{};
+  hostccl::Failure call_failure{};
+  std::atomic<int64_t> timeout{0};
+  std::atomic<int> cancelled{0}, finalized{0}, destroyed{0}, aborted{0};
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool released = false;  // guarded by mutex: a blocked call returns
+
+  void release() {
+    {
+      const std::lock_guard lock(mutex);
+      released = true;
+    }
+    changed.notify_all();
+  }
+  void block() {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, std::chrono::seconds(20), [this] { return released; });
+  }
+};
+
+inline State* state = nullptr;
+
+inline hostccl::Failure failure(hostccl::FailureKind kind, const char* text, std::vector<int> ranks = {}) {
+  hostccl::Failure result{};
+  result.kind = kind;
+  result.sequence = 7;
+  result.nranks = static_cast<int>(ranks.size());
+  std::copy(ranks.begin(), ranks.end(), result.ranks);
+  std::snprintf(result.op, sizeof result.op, "all_reduce");
+  std::snprintf(result.text, sizeof result.text, "%s", text);
+  return result;
+}
+
+inline CommHandle handle() {
+  static int object;
+  return reinterpret_cast<CommHandle>(&object);
+}
+
+// A fresh engine; the functions that no test of core reaches stay null.
+inline const Engine& reset() {
+  static Engine engine;
+  delete state;
+  state = new State;
+  NcclApi& nccl = engine.nccl;
+  nccl.get_unique_id = [](UniqueId* id) {
+    *id = UniqueId{{'i', 'd'}};
+    return nccl_abi::kSuccess;
+  };
+  nccl.comm_init_rank_config = [](CommHandle* comm, int, UniqueId, int, nccl_abi::Config*) -> EngineResult {
+    *comm = handle();
+    return state->init;
+  };
+  nccl.comm_get_async_error = [](CommHandle, EngineResult* result) {
+    if (state->communicator_failure.kind != hostccl::FailureKind::kNone) {
+      *result = nccl_abi::kSystemError;
+    } else if (state->polls_in_progress != 0) {
+      if (state->polls_in_progress > 0) --state->polls_in_progress;
+      *result = nccl_abi::kInProgress;
+    } else {
+      *result = nccl_abi::kSuccess;
+    }
+    return nccl_abi::kSuccess;
+  };
+  nccl.comm_count = [](CommHandle, int* count) {
+    *count = state->count;
+    return nccl_abi::kSuccess;
+  };
+  nccl.comm_user_rank = [](CommHandle, int* rank) {
+    *rank = state->user_rank;
+    return nccl_abi::kSuccess;
+  };
+  nccl.comm_split = [](CommHandle, int, int, CommHandle* child, nccl_abi::Config*) -> EngineResult {
+    *child = handle();
+    return state->split;
+  };
+  nccl.comm_finalize = [](CommHandle) {
+    ++state->finalized;
+    return nccl_abi::kSuccess;
+  };
+  nccl.comm_destroy = [](CommHandle) {
+    ++state->destroyed;
+    return nccl_abi::kSuccess;
+  };
+  nccl.comm_abort = [](CommHandle) {
+    ++state->aborted;
+    return nccl_abi::kSuccess;
+  };
+  nccl.get_error_string = [](EngineResult) { return "fake error"; };
+  nccl.get_last_error = [](CommHandle) { return "fake detail"; };
+
+  HostcclApi& host = engine.host;
+  host.comm_get_failure = [](CommHandle, hostccl::Failure* failure) {
+    *failure = state->communicator_failure;
+    return nccl_abi::kSuccess;
+  };
+  host.last_failure = [](hostccl::Failure* failure) {
+    *failure = state->call_failure;
+    return nccl_abi::kSuccess;
+  };
+  host.comm_set_timeout = [](CommHandle, int64_t ns) {
+    state->timeout = ns;
+    return nccl_abi::kSuccess;
+  };
+  host.comm_cancel = [](CommHandle, const char*) {
+    ++state->cancelled;
+    state->release();
+    return nccl_abi::kSuccess;
+  };
+  return engine;
+}
+
+// One stream; its notifications are kept until the test, or destroy_stream, runs them.
+class Runtime final : public DeviceRuntime {
+ public:
+  Result<StreamHandle> create_stream(const char*) override { return StreamHandle{this}; }
+  void destroy_stream(StreamHandle) override { run(nccl_abi::kSystemError); }
+  EngineResult notify(StreamHandle, StreamCallback callback, void* arg) override {
+    const std::lock_guard lock(mutex_);
+    waiting_.emplace_back(callback, arg);
+    return nccl_abi::kSuccess;
+  }
+  bool help(StreamHandle) override {
+    if (!helps) return false;
+    return run(nccl_abi::kSuccess);
+  }
+  bool can_run_inline() const override { return true; }
+
+  // Ends everything that is on the stream with `result`; false when it is empty.
+  bool run(EngineResult result) {
+    std::vector<std::pair<StreamCallback, void*>> ended;
+    {
+      const std::lock_guard lock(mutex_);
+      ended.swap(waiting_);
+    }
+    for (const auto& [callback, arg] : ended) callback(arg, result);
+    return !ended.empty();
+  }
+
+  std::atomic<bool> helps{false};
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<StreamCallback, void*>> waiting_;
+};
+
+class Meeting final : public Rendezvous {
+ public:
+  Error publish(const UniqueId&) override { return {}; }
+  Error fetch(UniqueId* id, Deadline) override {
+    *id = UniqueId{{'i', 'd'}};
+    return {};
+  }
+};
+
+inline EngineResult succeed(const Engine&, CommHandle, StreamHandle) { return nccl_abi::kSuccess; }
+inline EngineResult fail(const Engine&, CommHandle, StreamHandle) { return nccl_abi::kSystemError; }
+
+}  // namespace fake
