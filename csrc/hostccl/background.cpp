@@ -57,7 +57,7 @@ void Background::take_over() {
   P2pWaiting waiting(segment_, p2p_);
   constexpr int64_t kShift = 20 * pycomms::kMillisecond;  // then main() looks at deadlines again
   const int64_t until = pycomms::now_ns() + kShift;
-  Waiter waiter(segment_, watch_, waiting, Patience{1, 0}, pycomms::kForever, false);
+  Waiter waiter(segment_, watch_, waiting, Patience{false, 1, 0}, pycomms::kForever, false);
   auto over = [&] {
     return !p2p_.has_pending() || stop_.load(std::memory_order_acquire) || pycomms::now_ns() >= until;
   };

@@ -61,6 +61,7 @@ size_t ReduceFlow::piece() const {
 }
 
 bool ReduceFlow::can_step(size_t bytes) {
+  if (sender_ != nullptr && sender_->left() + bytes > left_) return false;
   for (const Input& input : inputs_) {
     if (input.ring && !input.ring->can_read(bytes)) return false;
   }

@@ -36,6 +36,7 @@ class SendFlow final : public Flow {
       : segment_(segment), ring_(ring), readers_(readers), from_(from), left_(bytes), style_(style) {}
   bool done() const override { return left_ == 0; }
   bool step() override;
+  size_t left() const { return left_; }
 
  private:
   const Segment& segment_;
@@ -79,6 +80,8 @@ class ReduceFlow final : public Flow {
              Output results, ReduceArgs what, FlowStyle style);
   bool done() const override { return left_ == 0; }
   bool step() override;
+  // Stays behind `sender`, which sends the same bytes from the memory that this flow may overwrite.
+  void follow(const SendFlow& sender) { sender_ = &sender; }
 
  private:
   size_t piece() const;
@@ -94,6 +97,7 @@ class ReduceFlow final : public Flow {
   ReduceArgs what_;  // count, inputs and outputs are filled for each piece
   const size_t element_size_;
   const FlowStyle style_;
+  const SendFlow* sender_ = nullptr;
   std::vector<const void*> pointers_;
 };
 

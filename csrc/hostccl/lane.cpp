@@ -97,6 +97,15 @@ std::byte* Lane::reserve(HeaderSlot& slot, size_t bytes) {
   return segment_.layout().flat(segment_.base(), rank_) + slot.flat_offset;
 }
 
+void Lane::put(std::byte* reserved, const std::byte* from, size_t bytes) const {
+  constexpr size_t kWorthStreaming = 4096;
+  if (far_apart_ && bytes >= kWorthStreaming) {
+    hostccl::copy_streaming(reserved, from, bytes);
+  } else {
+    hostccl::copy(reserved, from, bytes);
+  }
+}
+
 void Lane::post(HeaderSlot& slot) {
   slot.sequence.store(sequence_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
   for (const int peer : others_) segment_.ring(peer);

@@ -53,6 +53,7 @@ class Lane {
   // --- meeting (lane.cpp)
   HeaderSlot& begin(Turn& turn, const Collective& op);
   std::byte* reserve(HeaderSlot& slot, size_t bytes);
+  void put(std::byte* reserved, const std::byte* from, size_t bytes) const;
   void post(HeaderSlot& slot);
   bool meet(Turn& turn);
   bool meet_one(Turn& turn, int peer);
@@ -76,6 +77,7 @@ class Lane {
   bool small_all_reduce(Turn& turn, const Collective& op, size_t bytes);
   bool large_all_reduce(Turn& turn, const Collective& op);
   bool staged_all_reduce(Turn& turn, const Collective& op);
+  bool exchange_all_reduce(Turn& turn, const Collective& op, FlowStyle how);
   bool direct_all_reduce(Turn& turn, const Collective& op, const std::vector<std::byte*>& buffers);
   bool map_all(Turn& turn, const Collective& op, std::vector<std::byte*>& buffers, bool& all_mapped);
   void reduce_payloads(const Collective& op, size_t offset, size_t count, const std::byte* own);
@@ -83,6 +85,8 @@ class Lane {
   bool check_pair_counts(Turn& turn, const Collective& op);
   void read_factors();
   FlowStyle style(size_t bytes) const;
+  bool measure_distance(Turn& turn, size_t bytes);
+  bool one_round(Turn& turn);
 
   const Segment& segment_;
   const PeerWatch& watch_;
@@ -95,6 +99,9 @@ class Lane {
   std::mutex mutex_;
   std::atomic<uint64_t> sequence_{0};  // of the last collective begun; written under mutex_
   size_t flat_position_ = 0;
+  uint64_t sizeable_ = 0;      // collectives large enough to care how far apart the cores are
+  uint64_t probe_rounds_ = 0;  // also a position: the same on all ranks
+  bool far_apart_ = false;     // the ranks' cores share no cache: what one writes is best not left in its own
   RingWriter shared_out_;
   std::vector<RingReader> shared_in_;  // by owner
   std::vector<RingWriter> pair_out_;   // by destination

@@ -21,10 +21,10 @@ bool Lane::broadcast(Turn& turn, const Collective& op) {
   const bool small = bytes <= tuning_.small_limit;
   const bool root = op.root == rank_;
   HeaderSlot& slot = begin(turn, op);
-  if (small && root) hostccl::copy(reserve(slot, bytes), op.input(), bytes);
+  if (small && root) put(reserve(slot, bytes), op.input(), bytes);
   post(slot);
   if (root) copy_unless_same(op.output(), op.input(), bytes);
-  if (!meet(turn)) return false;
+  if (!meet(turn) || !measure_distance(turn, bytes)) return false;
   if (small) {
     if (!root) hostccl::copy(op.output(), payload_of(op.root), bytes);
     return true;
@@ -42,10 +42,10 @@ bool Lane::all_gather(Turn& turn, const Collective& op) {
   const bool small = largest <= tuning_.small_limit;
   const size_t mine = op.recv.elements(rank_) * size;
   HeaderSlot& slot = begin(turn, op);
-  if (small) hostccl::copy(reserve(slot, mine), op.input(), mine);
+  if (small) put(reserve(slot, mine), op.input(), mine);
   post(slot);
   copy_unless_same(op.recv.at(rank_, size), op.input(), mine);
-  if (!meet(turn)) return false;
+  if (!meet(turn) || !measure_distance(turn, largest)) return false;
   if (small) {
     for (const int peer : others_) hostccl::copy(op.recv.at(peer, size), payload_of(peer), op.recv.elements(peer) * size);
     return true;
@@ -67,10 +67,10 @@ bool Lane::gather(Turn& turn, const Collective& op) {
   const bool small = bytes <= tuning_.small_limit;
   const bool root = op.root == rank_;
   HeaderSlot& slot = begin(turn, op);
-  if (small && !root) hostccl::copy(reserve(slot, bytes), op.input(), bytes);
+  if (small && !root) put(reserve(slot, bytes), op.input(), bytes);
   post(slot);
   if (root) copy_unless_same(op.recv.at(rank_, size), op.input(), bytes);
-  if (!meet(turn)) return false;
+  if (!meet(turn) || !measure_distance(turn, bytes)) return false;
   if (small) {
     if (!root) return true;
     for (const int peer : others_) hostccl::copy(op.recv.at(peer, size), payload_of(peer), bytes);
@@ -96,12 +96,12 @@ bool Lane::scatter(Turn& turn, const Collective& op) {
   if (small && root) {
     std::byte* const at = reserve(slot, bytes * static_cast<size_t>(nranks_));
     for (int rank = 0; rank < nranks_; ++rank) {
-      hostccl::copy(at + static_cast<size_t>(rank) * bytes, op.send.at(rank, size), bytes);
+      put(at + static_cast<size_t>(rank) * bytes, op.send.at(rank, size), bytes);
     }
   }
   post(slot);
   if (root) copy_unless_same(op.output(), op.send.at(rank_, size), bytes);
-  if (!meet(turn)) return false;
+  if (!meet(turn) || !measure_distance(turn, bytes)) return false;
   if (small) {
     if (!root) hostccl::copy(op.output(), payload_of(op.root) + static_cast<size_t>(rank_) * bytes, bytes);
     return true;
@@ -136,7 +136,7 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
     const size_t bytes = op.send.elements(rank) * size;
     table[rank] = op.send.elements(rank);
     if (!small || bytes == 0) continue;
-    hostccl::copy(at, op.send.at(rank, size), bytes);
+    put(at, op.send.at(rank, size), bytes);
     at += bytes;
   }
   post(slot);

@@ -44,7 +44,42 @@ bool Lane::dispatch(Turn& turn, const Collective& op) {
 }
 
 FlowStyle Lane::style(size_t bytes) const {
-  return FlowStyle{bytes < tuning_.medium_limit ? tuning_.small_chunk : tuning_.large_chunk, false};
+  return FlowStyle{bytes < tuning_.medium_limit ? tuning_.small_chunk : tuning_.large_chunk, far_apart_};
+}
+
+// The host may move virtual cores between one shared cache and two within seconds, and what is best for large data flips:
+// between distant cores streaming stores are several times faster, between near ones they cost up to twice as much. So
+// now and then all ranks answer each other a few times and look at the clock. The count of such collectives is the same on
+// all ranks, so all measure at the same one.
+bool Lane::measure_distance(Turn& turn, size_t bytes) {
+  constexpr size_t kSizeable = 16 * 1024;
+  constexpr uint64_t kEvery = 64;
+  constexpr int kBatches = 4, kRounds = 8;
+  constexpr int64_t kFarNs = 160;  // one round: about 60 to 110 within one cache, 250 and more across
+  if (bytes < kSizeable || !patience_.own_core || nranks_ == 1) return true;
+  if (sizeable_++ % kEvery != 0) return true;
+  int64_t best = INT64_MAX;
+  for (int batch = 0; batch < kBatches; ++batch) {
+    if (!one_round(turn)) return false;  // all are here
+    const int64_t start = pycomms::now_ns();
+    for (int round = 0; round < kRounds; ++round) {
+      if (!one_round(turn)) return false;
+    }
+    best = std::min(best, (pycomms::now_ns() - start) / kRounds);
+  }
+  far_apart_ = best > kFarNs;
+  return true;
+}
+
+bool Lane::one_round(Turn& turn) {
+  const uint64_t round = ++probe_rounds_;
+  segment_.mine().probe.value.store(round, std::memory_order_seq_cst);
+  for (const int peer : others_) {
+    segment_.ring(peer);
+    const auto& theirs = segment_.block(peer).probe.value;
+    if (!turn.waiter.until([&] { return theirs.load(std::memory_order_acquire) >= round; })) return false;
+  }
+  return true;
 }
 
 bool Lane::barrier(Turn& turn, const Collective& op) {
@@ -82,9 +117,9 @@ bool Lane::all_reduce(Turn& turn, const Collective& op) {
 
 bool Lane::small_all_reduce(Turn& turn, const Collective& op, size_t bytes) {
   HeaderSlot& slot = begin(turn, op);
-  hostccl::copy(reserve(slot, bytes), op.input(), bytes);
+  put(reserve(slot, bytes), op.input(), bytes);
   post(slot);
-  if (!meet(turn)) return false;
+  if (!meet(turn) || !measure_distance(turn, bytes)) return false;
   reduce_payloads(op, 0, op.send.count, op.input());
   return true;
 }
@@ -93,7 +128,7 @@ bool Lane::large_all_reduce(Turn& turn, const Collective& op) {
   HeaderSlot& slot = begin(turn, op);
   if (op.shared.fd >= 0) std::memcpy(reserve(slot, sizeof(op.shared)), &op.shared, sizeof(op.shared));
   post(slot);
-  if (!meet(turn)) return false;
+  if (!meet(turn) || !measure_distance(turn, op.send.count * op.element_bytes())) return false;
   if (op.reduction == Reduction::kPreMulSum) read_factors();
   bool all_shared = true;
   for (int rank = 0; rank < nranks_; ++rank) {
@@ -153,10 +188,25 @@ bool Lane::direct_all_reduce(Turn& turn, const Collective& op, const std::vector
   return meet(turn);
 }
 
+// Two ranks: each sends the other all it has and adds what it gets. As many bytes as with shares, and one hand-over less.
+bool Lane::exchange_all_reduce(Turn& turn, const Collective& op, FlowStyle how) {
+  const auto peer = static_cast<size_t>(others_.front());
+  const size_t bytes = op.send.count * op.element_bytes();
+  SendFlow out(segment_, pair_out_[peer], others_, op.input(), bytes, how);
+  const ReduceFlow::Input ring{&pair_in_[peer], others_.front()}, own{nullptr, rank_};
+  const ReduceFlow::Input inputs[] = {rank_ == 0 ? own : ring, rank_ == 0 ? ring : own};
+  ReduceFlow sum(segment_, inputs, op.input(), op.output(), bytes, {nullptr, {}},
+                 {.type = op.type, .reduction = op.reduction, .factors = factors_.data()}, how);
+  sum.follow(out);  // in place, a chunk must have been sent before it is overwritten
+  Flow* const flows[] = {&out, &sum};
+  return run_flows(turn.waiter, flows);
+}
+
 // Every rank owns a share: it gets the others' pieces of it, reduces, and gives the result to all.
 bool Lane::staged_all_reduce(Turn& turn, const Collective& op) {
   const size_t size = op.element_bytes();
   const FlowStyle how = style(op.send.count * size);
+  if (nranks_ == 2) return exchange_all_reduce(turn, op, how);
   auto piece = [&](int owner) { return share_of(owner, nranks_, op.send.count, size); };
 
   std::vector<SendFlow> out;
@@ -187,9 +237,9 @@ bool Lane::reduce_to_root(Turn& turn, const Collective& op) {
   const bool small = bytes <= tuning_.small_limit;
   const bool root = op.root == rank_;
   HeaderSlot& slot = begin(turn, op);
-  if (small && !root) hostccl::copy(reserve(slot, bytes), op.input(), bytes);
+  if (small && !root) put(reserve(slot, bytes), op.input(), bytes);
   post(slot);
-  if (!meet(turn)) return false;
+  if (!meet(turn) || !measure_distance(turn, bytes)) return false;
   if (small) {
     if (root) reduce_payloads(op, 0, op.send.count, op.input());
     return true;
@@ -238,12 +288,12 @@ bool Lane::reduce_scatter(Turn& turn, const Collective& op) {
     std::byte* at = reserve(slot, total * size);
     for (int rank = 0; rank < nranks_; ++rank) {
       const size_t bytes = op.send.elements(rank) * size;
-      if (bytes != 0) hostccl::copy(at, op.send.at(rank, size), bytes);
+      if (bytes != 0) put(at, op.send.at(rank, size), bytes);
       at += bytes;
     }
   }
   post(slot);
-  if (!meet(turn)) return false;
+  if (!meet(turn) || !measure_distance(turn, total * size)) return false;
   if (small) {
     reduce_payloads(op, before_mine, count, own);
     return true;

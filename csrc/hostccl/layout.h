@@ -50,6 +50,7 @@ struct alignas(kLine) RankBlock {
   std::atomic<uint64_t> posted;  // sequence of the last collective entered; for reports
   Bell bell;
   LifeNode life;
+  Counter probe;  // answered by everybody at once, to measure how far apart the cores are
   HeaderSlot headers[kHeaderSlots];
 };
 

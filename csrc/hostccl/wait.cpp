@@ -23,7 +23,9 @@ void set_interrupt_hook(int (*hook)()) { interrupt_hook.store(hook, std::memory_
 Patience Patience::for_local_ranks(int nranks) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   const bool own_core = nranks <= std::max(cores, 1);
-  return Patience{own_core ? 1000 : 1, 200 * pycomms::kMicrosecond};
+  // Waking a sleeper costs 20 to 30 us, and milliseconds when the cores are busy with others; a yield half a microsecond.
+  // Ten milliseconds of it are one per cent of a core for whoever waits a second.
+  return Patience{own_core, own_core ? 1000 : 1, 10 * pycomms::kMillisecond};
 }
 
 void PeerWatch::start() {

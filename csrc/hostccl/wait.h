@@ -33,6 +33,7 @@ class Waiting {
 
 // How long to spin and yield before sleeping: depends on whether every rank can have a core of its own.
 struct Patience {
+  bool own_core;
   int spins;
   int64_t yield_ns;
   static Patience for_local_ranks(int nranks);
