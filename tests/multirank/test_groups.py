@@ -42,18 +42,6 @@ def test_new_groups(ranks: Ranks, world: int) -> None:
     ranks.run(check_new_groups, world=world)
 
 
-def check_groups_of_a_bound_device(rank: int, world: int) -> None:
-    """With a bound device torch splits the default group instead of connecting a new one."""
-    _get_default_group().bound_device_id = torch.device("cpu")
-    check_new_groups(rank, world)
-
-
-@pytest.mark.nccl2_only("gloo does not split")
-@pytest.mark.parametrize("world", [2, 3])
-def test_new_groups_by_splitting(ranks: Ranks, world: int) -> None:
-    ranks.run(check_groups_of_a_bound_device, world=world)
-
-
 def check_split_group(rank: int, world: int) -> None:
     parent: Any = _get_default_group()
     mine = list(range(0, world, 2)) if rank % 2 == 0 else list(range(1, world, 2))

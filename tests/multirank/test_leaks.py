@@ -74,6 +74,7 @@ def check_until_killed(rank: int, world: int) -> tuple[Holdings, Holdings]:
     before = Holdings.now()
     context().init()
     tensor = torch.ones(1 << 20)
+    dist.all_reduce(tensor)
     context().tell("running")
     try:
         while True:

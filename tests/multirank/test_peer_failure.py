@@ -96,6 +96,29 @@ def test_survivors_of_a_kill_raise_soon(ranks: Ranks, cores: str, request: pytes
         assert median < _MEDIAN_LIMIT_MS[cores]
 
 
+def check_connecting(rank: int, world: int, timeout: float) -> Caught:
+    context().init(timeout=timeout)  # goes on in the background
+    context().tell("connecting")
+    return needed(lambda: [dist.all_reduce(torch.ones(1)) for _ in range(100_000)])
+
+
+def test_a_rank_that_dies_while_the_group_connects_is_named(ranks: Ranks) -> None:
+    """Killed at a random moment around the meeting of the ranks. Long before the timeout, which is the last resort."""
+    dice = random.Random(5)
+    world, timeout = 3, 10.0
+    for _ in range(15):
+        victim = dice.randrange(world)
+        with ranks.start(check_connecting, timeout, world=world, init=False, fresh=True, timeout=30.0) as run:
+            run.told(victim)
+            _spin(dice.uniform(0.0, 0.003))
+            killed_ns = run.signal(victim, signal.SIGKILL)
+            answers = run.finish(died={victim})
+        for rank, caught in enumerate(answers):
+            if rank != victim:
+                assert caught.ranks == (victim,), f"rank {rank}: {caught}"
+                assert (caught.raised_ns - killed_ns) / 1e9 < timeout / 2, f"rank {rank}: {caught}"
+
+
 def check_idle_until_a_peer_dies(rank: int, world: int) -> Caught:
     dist.all_reduce(torch.ones(1))
     context().tell("waiting")

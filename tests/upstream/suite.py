@@ -50,6 +50,7 @@ def load(backend: str, world: int, gate: str, timeout_s: int) -> type[unittest.T
         WORLD_SIZE=str(world),
         INIT_METHOD="file://",  # replaced by a real file for every test, in _run below
         DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=str(timeout_s),
+        PYTORCH_PRINT_REPRO_ON_FAILURE="0",
     )
     if backend == "nccl2":
         importlib.import_module("pycomms")  # registers the backend
