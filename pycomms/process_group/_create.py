@@ -24,8 +24,9 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
     own._timeout = opts.timeout
     own.group_name = opts.group_id
     own.global_ranks_in_group = opts.global_ranks_in_group
-    if isinstance(opts.split_from, _C.Backend):
-        return opts.split_from.split(opts.global_ranks_in_group, own)
+    parent = getattr(opts, "split_from", None)  # torch >= 2.14 splits groups of a bound device
+    if isinstance(parent, _C.Backend):
+        return parent.split(opts.store, opts.global_ranks_in_group, own)
     return _C.create(opts.store, opts.group_rank, opts.group_size, own, str(config().engine))
 
 

@@ -10,6 +10,7 @@
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/monitored_barrier.h"
 #include "nccl2/c10d/python_hooks.h"
+#include "nccl2/c10d/shared_allocator.h"
 #include "nccl2/c10d/store_rendezvous.h"
 #include "nccl2/c10d/work.h"
 
@@ -63,8 +64,7 @@ Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, int rank, int size, c1
 }
 
 Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, std::shared_ptr<Communicator> communicator,
-                 std::shared_ptr<AbortHooks> hooks,
-                 c10::intrusive_ptr<GroupOptions> options)
+                 std::shared_ptr<AbortHooks> hooks, c10::intrusive_ptr<GroupOptions> options)
     : ::c10d::Backend(communicator->rank(), communicator->size()),
       options_(std::move(options)),
       abort_hooks_(std::move(hooks)),
@@ -136,7 +136,8 @@ c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c1
   std::unique_ptr<Communicator> child;
   throw_if(communicator_->split(color, communicator_options(rank, static_cast<int>(ranks.size()), *options, hooks),
                                 rank, &child));
-  return c10::intrusive_ptr<Backend>::reclaim(new Backend(store, std::move(child), std::move(hooks), std::move(options)));
+  return c10::intrusive_ptr<Backend>::reclaim(
+      new Backend(store, std::move(child), std::move(hooks), std::move(options)));
 }
 
 void Backend::perform_nocolor_split() {
@@ -236,15 +237,18 @@ void Backend::monitoredBarrier(const ::c10d::BarrierOptions& opts, bool wait_all
   throw_error(describe_missing(error, rank_, timeout, std::move(missing), wait_all_ranks));
 }
 
+std::shared_ptr<c10::Allocator> Backend::getMemAllocator() {
+  // One for the process: torch keeps pointers to allocators.
+  static const auto allocator = std::make_shared<SharedAllocator>(communicator_->engine().nccl);
+  return allocator;
+}
+
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   TORCH_CHECK(options.device().is_cpu(), "allocateTensor: this build allocates CPU memory only");
   TORCH_CHECK(size >= 0, "allocateTensor: negative size");
-  const NcclApi& nccl = communicator_->engine().nccl;
   const size_t bytes = static_cast<size_t>(size) * options.dtype().itemsize();
-  void* memory = nullptr;
-  TORCH_CHECK(nccl.mem_alloc(&memory, std::max<size_t>(bytes, 1)) == nccl_abi::kSuccess,
-              "allocateTensor: the engine has no ", bytes, " bytes of shared memory");
-  return at::from_blob(memory, {size}, [free = nccl.mem_free](void* p) { static_cast<void>(free(p)); }, options);
+  auto memory = std::make_shared<c10::DataPtr>(getMemAllocator()->allocate(std::max<size_t>(bytes, 1)));
+  return at::from_blob(memory->get(), {size}, [memory](void*) {}, options);
 }
 
 }  // namespace pycomms::c10d_backend

@@ -90,12 +90,12 @@ class Backend final : public ::c10d::Backend {
   void registerAbortHook(int64_t id, ::c10d::AbortHook hook) override { abort_hooks_->add(id, std::move(hook)); }
   void unregisterAbortHook(int64_t id) override { abort_hooks_->remove(id); }
 #endif
+  std::shared_ptr<c10::Allocator> getMemAllocator() override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
  private:
   Backend(c10::intrusive_ptr<::c10d::Store> store, std::shared_ptr<Communicator> communicator,
-          std::shared_ptr<AbortHooks> hooks,
-          c10::intrusive_ptr<GroupOptions> options);
+          std::shared_ptr<AbortHooks> hooks, c10::intrusive_ptr<GroupOptions> options);
   static CommunicatorOptions communicator_options(int rank, int size, const GroupOptions& options,
                                                   const std::shared_ptr<AbortHooks>& hooks);
   SparseLane& sparse_lane();

@@ -1,5 +1,6 @@
 // Backend's collectives on one tensor per rank: check, translate, hand to the frame.
 #include "nccl2/c10d/frame.h"
+#include "nccl2/c10d/shared_storage.h"
 
 namespace pycomms::c10d_backend {
 
@@ -16,12 +17,18 @@ WorkPtr Backend::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opt
 
 WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opts) {
   const at::Tensor& tensor = single("all_reduce", tensors);
-  if (tensor.is_sparse()) [[unlikely]] return allreduce_sparse(tensors, opts);
+  if (tensor.is_sparse()) [[unlikely]]
+    return allreduce_sparse(tensors, opts);
   const Buffer buffer = to_buffer("all_reduce", tensor, Use::kReduce);
   Reduction reduction("all_reduce", opts.reduceOp, tensor.scalar_type());
+  const SharedPlace shared = shared_place(tensor);
   return collective({OpKind::kAllReduce, opts.asyncOp, opts.timeout}, {tensor}, tensors,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return reduction.with(engine, comm, buffer.type, [&](RedOp op) {
+                        if (shared) {
+                          return engine.host.all_reduce_shared(buffer.data, buffer.count, buffer.type, op, shared.fd,
+                                                               shared.offset, comm, stream);
+                        }
                         return engine.nccl.all_reduce(buffer.data, buffer.data, buffer.count, buffer.type, op, comm,
                                                       stream);
                       });
@@ -30,8 +37,10 @@ WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opt
 
 WorkPtr Backend::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptions& opts) {
   const at::Tensor& tensor = single("all_reduce_sparse", tensors);
-  if (!tensor.is_sparse() || !tensor.is_cpu()) throw_value_error("all_reduce_sparse", "takes a sparse COO tensor on the CPU");
-  if (opts.reduceOp != ::c10d::ReduceOp::SUM) throw_value_error("all_reduce_sparse", "sparse tensors can only be summed");
+  if (!tensor.is_sparse() || !tensor.is_cpu())
+    throw_value_error("all_reduce_sparse", "takes a sparse COO tensor on the CPU");
+  if (opts.reduceOp != ::c10d::ReduceOp::SUM)
+    throw_value_error("all_reduce_sparse", "sparse tensors can only be summed");
   if (to_data_type(tensor.scalar_type()) == kNoType) throw_type_error("all_reduce_sparse", "cannot reduce this type");
   const int64_t timeout = timeout_ns(opts.timeout) + ephemeral_.total();
   auto work = make_work(OpKind::kAllReduceSparse, {tensor}, tensors);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "nccl2/c10d/compat.h"
 #include "nccl2/c10d/errors.h"
 
 namespace pycomms::c10d_backend {
@@ -119,7 +120,11 @@ Reduction::Reduction(const char* op, const ReduceOp& reduction, at::ScalarType t
     case OpKind::kAllGatherCoalesced:
       return OpType::ALLGATHER_COALESCED;
     case OpKind::kAllGatherSingleCoalesced:
+#if PYCOMMS_TORCH_AT_LEAST(2, 14)
       return OpType::ALLGATHER_INTO_TENSOR_COALESCED;
+#else
+      return OpType::ALLGATHER_COALESCED;
+#endif
     case OpKind::kGather:
     case OpKind::kGatherSingle:
       return OpType::GATHER;

@@ -87,10 +87,9 @@ PYBIND11_MODULE(_C, m) {
   Class<Backend, ::c10d::Backend>(m, "Backend", "The nccl2 backend of pycomms.")
       .def(
           "split",
-          [](Backend& self, const std::vector<int>& ranks, const c10::intrusive_ptr<GroupOptions>& options) {
-            return self.split(nullptr, ranks, options);
-          },
-          py::arg("ranks"), py::arg("options"), py::call_guard<py::gil_scoped_release>())
+          [](Backend& self, const c10::intrusive_ptr<::c10d::Store>& store, const std::vector<int>& ranks,
+             const c10::intrusive_ptr<GroupOptions>& options) { return self.split(store, ranks, options); },
+          py::arg("store"), py::arg("ranks"), py::arg("options"), py::call_guard<py::gil_scoped_release>())
       .def(
           "perform_nocolor_split",
           [](Backend& self, const std::optional<at::Device>&) { self.perform_nocolor_split(); },

@@ -253,10 +253,16 @@ Error Communicator::monitored_barrier(int64_t timeout, std::vector<int>* missing
 
 // --- Failure ---------------------------------------------------------------------------------------------------------
 
+// "collective timeout on rank 1 of group 0: "
+std::string Communicator::headline(ErrorKind kind) const {
+  const char* what = kind == ErrorKind::kTimeout ? "collective timeout on " : "";
+  return what + ("rank " + std::to_string(rank()) + " of group " + options_.group + ": ");
+}
+
 Error Communicator::make_error(ErrorKind kind, std::string message) const {
   ErrorDetail detail;
   detail.kind = kind;
-  detail.message = "rank " + std::to_string(rank()) + " of group " + options_.group + ": " + std::move(message);
+  detail.message = headline(kind) + std::move(message);
   detail.group = options_.group;
   detail.rank = rank();
   return Error(std::move(detail));
@@ -275,7 +281,7 @@ Error Communicator::explain(EngineResult result, OpKind kind, uint64_t sequence)
   detail.sequence = explanation.sequence != 0 ? explanation.sequence : sequence;
   detail.group = options_.group;
   detail.rank = rank();
-  detail.message = "rank " + std::to_string(rank()) + " of group " + options_.group + ": " + explanation.text;
+  detail.message = headline(explanation.kind) + explanation.text;
   Error error(std::move(detail));
   return explanation.kind == ErrorKind::kUsage ? error : fail(std::move(error));
 }

@@ -95,6 +95,7 @@ class Communicator final : private FailureSource {
   // What `result` means. Sticky failures move the lifecycle and run the failure hook.
   Error explain(EngineResult result, const OpState& state) override;
   Error explain(EngineResult result, OpKind kind, uint64_t sequence);
+  std::string headline(ErrorKind kind) const;
   Error make_error(ErrorKind kind, std::string message) const;
   Error fail(Error error);
   void track(const std::shared_ptr<OpState>& state);  // before the engine call
