@@ -5,7 +5,7 @@
 namespace hostccl {
 
 bool SendFlow::step() {
-  if (left_ == 0) return false;
+  if (left_ == 0 || (reader_ != nullptr && reader_->left() >= left_ + most_ahead_)) return false;
   const size_t bytes = std::min({left_, style_.chunk, ring_.until_wrap()});
   if (!ring_.can_write(bytes)) return false;
   if (style_.streaming) {

@@ -23,7 +23,8 @@ struct FlowStyle {
 class Flow {
  public:
   virtual ~Flow() = default;
-  virtual bool done() const = 0;
+  bool done() const { return left() == 0; }
+  virtual size_t left() const = 0;  // bytes
   // Moves one chunk if the rings allow it.
   virtual bool step() = 0;
 };
@@ -34,9 +35,13 @@ class SendFlow final : public Flow {
   SendFlow(const Segment& segment, RingWriter& ring, std::span<const int> readers, const std::byte* from, size_t bytes,
            FlowStyle style)
       : segment_(segment), ring_(ring), readers_(readers), from_(from), left_(bytes), style_(style) {}
-  bool done() const override { return left_ == 0; }
+  size_t left() const override { return left_; }
   bool step() override;
-  size_t left() const { return left_; }
+  // Stays at most `bytes` ahead of `reader`, which reads the same memory: what was read once is then still in the cache.
+  void lead(const Flow& reader, size_t bytes) {
+    reader_ = &reader;
+    most_ahead_ = bytes;
+  }
 
  private:
   const Segment& segment_;
@@ -45,6 +50,8 @@ class SendFlow final : public Flow {
   const std::byte* from_;
   size_t left_;
   const FlowStyle style_;
+  const Flow* reader_ = nullptr;
+  size_t most_ahead_ = 0;
 };
 
 // Ring -> private memory.
@@ -52,7 +59,7 @@ class RecvFlow final : public Flow {
  public:
   RecvFlow(const Segment& segment, RingReader& ring, int writer, std::byte* to, size_t bytes, FlowStyle style)
       : segment_(segment), ring_(ring), writer_(writer), to_(to), left_(bytes), style_(style) {}
-  bool done() const override { return left_ == 0; }
+  size_t left() const override { return left_; }
   bool step() override;
 
  private:
@@ -78,7 +85,7 @@ class ReduceFlow final : public Flow {
   // inputs: one for each rank, in rank order. bytes: a multiple of the element size. to may be null if results has a ring.
   ReduceFlow(const Segment& segment, std::span<const Input> inputs, const std::byte* own, std::byte* to, size_t bytes,
              Output results, ReduceArgs what, FlowStyle style);
-  bool done() const override { return left_ == 0; }
+  size_t left() const override { return left_; }
   bool step() override;
   // Stays behind `sender`, which sends the same bytes from the memory that this flow may overwrite.
   void follow(const SendFlow& sender) { sender_ = &sender; }

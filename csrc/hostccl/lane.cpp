@@ -31,6 +31,7 @@ Tuning Tuning::for_ranks(int nranks) {
       .medium_limit = 512 * kKiB,
       .small_chunk = 16 * kKiB,
       .large_chunk = 64 * kKiB,
+      .most_ahead = 512 * kKiB,
   };
 }
 

@@ -28,6 +28,7 @@ struct Tuning {
   size_t medium_limit;  // up to this size chunks are small
   size_t small_chunk;
   size_t large_chunk;
+  size_t most_ahead;  // of a flow that sends what another one reads again
   static Tuning for_ranks(int nranks);
 };
 

@@ -197,6 +197,7 @@ bool Lane::exchange_all_reduce(Turn& turn, const Collective& op, FlowStyle how) 
   const ReduceFlow::Input inputs[] = {rank_ == 0 ? own : ring, rank_ == 0 ? ring : own};
   ReduceFlow sum(segment_, inputs, op.input(), op.output(), bytes, {nullptr, {}},
                  {.type = op.type, .reduction = op.reduction, .factors = factors_.data()}, how);
+  out.lead(sum, tuning_.most_ahead);
   sum.follow(out);  // in place, a chunk must have been sent before it is overwritten
   Flow* const flows[] = {&out, &sum};
   return run_flows(turn.waiter, flows);

@@ -387,11 +387,18 @@ void P2p::check_deadlines(int64_t now) {
 }
 
 bool P2p::needs(int peer) {
-  std::lock_guard lock(mutex_);
+  std::vector<Finished> finished;
   bool needed = false;
-  for_each_queue([&](const Queue& queue) {
-    for (const Pending& pending : queue) needed |= !pending.is_clear_to_send && pending.request.peer == peer;
-  });
+  {
+    std::lock_guard lock(mutex_);
+    // What the peer left in the channel still arrives: only when nothing moves any more is something missing.
+    if (!advance(finished)) {
+      for_each_queue([&](const Queue& queue) {
+        for (const Pending& pending : queue) needed |= !pending.is_clear_to_send && pending.request.peer == peer;
+      });
+    }
+  }
+  call(finished);
   return needed;
 }
 

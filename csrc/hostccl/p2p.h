@@ -55,6 +55,7 @@ class P2p {
 
   // Fails the communicator if a request is overdue.
   void check_deadlines(int64_t now);
+  // Whether a pending request still lacks something of this peer, after all that is there has been taken.
   bool needs(int peer);
   // "recv from rank 2 tag 7", of the oldest pending request.
   std::string label();
