@@ -26,6 +26,10 @@ class Config:
         default=Path(__file__).parent / "lib" / "libhostccl.so",
         metadata=_help("path of the engine for CPU tensors"),
     )
+    vector_width: str = field(
+        default="",
+        metadata=_help("vectors of the reductions, at most: baseline, avx2 or avx512; empty is the widest there is"),
+    )
     connect: str = field(
         default="background",
         metadata=_help("when a group without options connects its ranks: background, eager or lazy"),

@@ -265,6 +265,13 @@ PYCOMMS_EXPORT Result hostcclCommCancel(CommHandle comm, const char* why) {
   return nccl_abi::kSuccess;
 }
 
+PYCOMMS_EXPORT Result hostcclSetVectorWidth(const char* name) {
+  if (name != nullptr && set_vector_width(name)) return nccl_abi::kSuccess;
+  return refuse(std::string("vector width ") + (name ? name : "null") +
+                " is not to be had here: expected baseline, avx2 or avx512, and no wider than this machine's " +
+                vector_width());
+}
+
 PYCOMMS_EXPORT void hostcclSetInterruptHook(int (*hook)()) { set_interrupt_hook(hook); }
 
 }  // namespace hostccl

@@ -81,6 +81,9 @@ inline constexpr int kAnySource = -1;
   X(comm_set_timeout, hostcclCommSetTimeout, Result, (CommHandle comm, int64_t nanoseconds))                       \
   /* Ends all operations in flight with kAborted and tells the members; the handle stays valid until destroy. */   \
   X(comm_cancel, hostcclCommCancel, Result, (CommHandle comm, const char* why))                                    \
+  /* "baseline", "avx2" or "avx512": uses no wider vectors than that; kInvalidArgument where there are none such. Before  \
+     the first operation. All widths give the same bits. */                                                         \
+  X(set_vector_width, hostcclSetVectorWidth, Result, (const char* name))                                           \
   /* Polled every 50 ms by threads that block in a call on their own account; nonzero ends it: kInterrupted. */    \
   X(set_interrupt_hook, hostcclSetInterruptHook, void, (int (*hook)()))                                            \
   /* Collectives with a count per rank, in elements, size of the communicator. Displacements in elements. */       \

@@ -63,8 +63,9 @@ std::string Lane::Turn::last_of(int peer) const {
   const RankBlock& block = lane_.segment_.block(peer);
   const uint64_t posted = block.posted.load(std::memory_order_acquire);
   if (posted == 0) return "it has entered no collective yet";
-  return std::string("its last one was ") + describe(block.headers[posted % kHeaderSlots].header) + " #" +
-         std::to_string(posted);
+  const HeaderSlot& slot = block.headers[posted % kHeaderSlots];
+  const bool complete = slot.sequence.load(std::memory_order_acquire) == posted;
+  return "its last one was #" + std::to_string(posted) + (complete ? " " + describe(slot.header) : "");
 }
 
 Failure Lane::Turn::on_timeout(int64_t waited_ns) {

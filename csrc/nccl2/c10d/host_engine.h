@@ -12,7 +12,7 @@ struct HostEngine {
   DeviceRuntime& runtime;
 };
 
-// Throws when the library cannot be loaded. `path` counts at the first call.
-HostEngine host_engine(const std::string& path);
+// Throws when the library cannot be loaded or cannot use such vectors (empty: the widest). Both count at the first call.
+HostEngine host_engine(const std::string& path, const std::string& vector_width);
 
 }  // namespace pycomms::c10d_backend

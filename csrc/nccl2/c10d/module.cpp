@@ -59,8 +59,9 @@ void translate(std::exception_ptr exception) {
 }
 
 c10::intrusive_ptr<Backend> create(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int size,
-                                   const c10::intrusive_ptr<GroupOptions>& options, const std::string& engine_path) {
-  const HostEngine host = host_engine(engine_path);
+                                   const c10::intrusive_ptr<GroupOptions>& options, const std::string& engine_path,
+                                   const std::string& vector_width) {
+  const HostEngine host = host_engine(engine_path, vector_width);
   return c10::make_intrusive<Backend>(store, rank, size, options, host.engine, host.runtime);
 }
 
@@ -96,8 +97,9 @@ PYBIND11_MODULE(_C, m) {
           py::arg("device") = std::nullopt, py::call_guard<py::gil_scoped_release>());
 
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
-        py::arg("engine_path"), py::call_guard<py::gil_scoped_release>());
-  m.def("engine_version", [](const std::string& path) { return host_engine(path).engine.version; }, py::arg("path"));
+        py::arg("engine_path"), py::arg("vector_width") = "", py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "engine_version", [](const std::string& path) { return host_engine(path, "").engine.version; }, py::arg("path"));
   m.attr("torch_version") = TORCH_VERSION;
 }
 
