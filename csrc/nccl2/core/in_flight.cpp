@@ -27,7 +27,8 @@ std::shared_ptr<OpState> InFlight::remove(OpState& state) {
 }
 
 void InFlight::settle() {
-  if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) futex_wake_all(count_);
+  const bool last = count_.fetch_sub(1, std::memory_order_seq_cst) == 1;
+  if (last && waiters_.load(std::memory_order_seq_cst) != 0) futex_wake_all(count_);
 }
 
 void InFlight::cancel_all(const Error& why) {
@@ -40,12 +41,16 @@ void InFlight::cancel_all(const Error& why) {
 }
 
 bool InFlight::wait_until_empty(Deadline deadline, bool (*interrupted)()) {
+  waiters_.fetch_add(1, std::memory_order_seq_cst);
+  bool empty = false;
   for (;;) {
-    const uint32_t seen = count_.load(std::memory_order_acquire);
-    if (seen == 0) return true;
-    if (deadline.passed() || (interrupted != nullptr && interrupted())) return false;
+    const uint32_t seen = count_.load(std::memory_order_seq_cst);
+    empty = seen == 0;
+    if (empty || deadline.passed() || (interrupted != nullptr && interrupted())) break;
     futex_wait(count_, seen, std::min<int64_t>(deadline.left(), 50 * kMillisecond));
   }
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return empty;
 }
 
 }  // namespace pycomms

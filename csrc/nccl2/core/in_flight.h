@@ -29,7 +29,8 @@ class InFlight {
   bool wait_until_empty(Deadline deadline, bool (*interrupted)());
 
  private:
-  std::atomic<uint32_t> count_{0};  // of the entries below; waiters sleep on it
+  std::atomic<uint32_t> count_{0};    // of the entries below, plus those that settle; waiters sleep on it
+  std::atomic<uint32_t> waiters_{0};  // a wake-up costs a system call
   std::mutex mutex_;
   std::vector<std::shared_ptr<OpState>> entries_;  // guarded by mutex_
 };
