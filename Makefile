@@ -86,7 +86,7 @@ lint: setup
 	ruff check .
 	ruff format --check .
 	mypy
-	find csrc tests \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format --dry-run --Werror
+	find csrc tests bench/native \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format --dry-run --Werror
 
 tidy: plain
 	$(PIP) install clang-tidy
@@ -95,7 +95,7 @@ tidy: plain
 format: setup
 	ruff check --fix .
 	ruff format .
-	find csrc tests \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format -i
+	find csrc tests bench/native \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format -i
 
 clean:
 	rm -rf build dist out pycomms/lib pycomms/_C.*.so

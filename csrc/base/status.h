@@ -67,8 +67,8 @@ class [[nodiscard]] Result {
   Status status_;
 };
 
-#define PYCOMMS_RETURN_IF_ERROR(expression)                       \
-  do {                                                            \
+#define PYCOMMS_RETURN_IF_ERROR(expression)                                         \
+  do {                                                                              \
     if (::pycomms::Status status_ = (expression); !status_.is_ok()) return status_; \
   } while (false)
 

@@ -12,9 +12,9 @@
 
 #define PYCOMMS_EXPORT extern "C" __attribute__((visibility("default")))
 
-#define RETURN_IF_REFUSED(expression)                                         \
-  do {                                                                        \
-    if (const Result r_ = (expression); r_ != nccl_abi::kSuccess) return r_;  \
+#define RETURN_IF_REFUSED(expression)                                        \
+  do {                                                                       \
+    if (const Result r_ = (expression); r_ != nccl_abi::kSuccess) return r_; \
   } while (false)
 
 namespace nccl_abi {

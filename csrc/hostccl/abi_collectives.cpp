@@ -11,14 +11,30 @@ namespace {
 
 Result resolve_reduction(const Comm* comm, RedOp op, Collective& collective) {
   switch (static_cast<int>(op)) {
-    case nccl_abi::kSum: collective.reduction = Reduction::kSum; break;
-    case nccl_abi::kProd: collective.reduction = Reduction::kProd; break;
-    case nccl_abi::kMax: collective.reduction = Reduction::kMax; break;
-    case nccl_abi::kMin: collective.reduction = Reduction::kMin; break;
-    case nccl_abi::kAvg: collective.reduction = Reduction::kAvg; break;
-    case nccl_abi::kBitAnd: collective.reduction = Reduction::kBitAnd; break;
-    case nccl_abi::kBitOr: collective.reduction = Reduction::kBitOr; break;
-    case nccl_abi::kBitXor: collective.reduction = Reduction::kBitXor; break;
+    case nccl_abi::kSum:
+      collective.reduction = Reduction::kSum;
+      break;
+    case nccl_abi::kProd:
+      collective.reduction = Reduction::kProd;
+      break;
+    case nccl_abi::kMax:
+      collective.reduction = Reduction::kMax;
+      break;
+    case nccl_abi::kMin:
+      collective.reduction = Reduction::kMin;
+      break;
+    case nccl_abi::kAvg:
+      collective.reduction = Reduction::kAvg;
+      break;
+    case nccl_abi::kBitAnd:
+      collective.reduction = Reduction::kBitAnd;
+      break;
+    case nccl_abi::kBitOr:
+      collective.reduction = Reduction::kBitOr;
+      break;
+    case nccl_abi::kBitXor:
+      collective.reduction = Reduction::kBitXor;
+      break;
     default:
       if (!comm->impl.find_premul(op, collective.type, collective.factor)) {
         return refuse("reduction " + std::to_string(op) + " is unknown, or was made for another datatype");
@@ -26,7 +42,8 @@ Result resolve_reduction(const Comm* comm, RedOp op, Collective& collective) {
       collective.reduction = Reduction::kPreMulSum;
   }
   if (supports(collective.type, collective.reduction)) return nccl_abi::kSuccess;
-  return refuse(std::string(reduction_name(collective.reduction)) + " has no meaning for " + type_name(collective.type));
+  return refuse(std::string(reduction_name(collective.reduction)) + " has no meaning for " +
+                type_name(collective.type));
 }
 
 Parts one(const void* block, size_t count) { return {.block = const_cast<void*>(block), .count = count}; }
@@ -60,11 +77,13 @@ namespace nccl_abi {
 
 // --- reductions
 
-PYCOMMS_EXPORT Result ncclRedOpCreatePreMulSum(RedOp* op, void* scalar, DataType type, ScalarResidence, CommHandle comm) {
+PYCOMMS_EXPORT Result ncclRedOpCreatePreMulSum(RedOp* op, void* scalar, DataType type, ScalarResidence,
+                                               CommHandle comm) {
   using namespace hostccl;
   if (op == nullptr || scalar == nullptr) return refuse("op or scalar is null");
   RETURN_IF_REFUSED(check_call(comm, type));
-  if (!supports(type, Reduction::kPreMulSum)) return refuse(std::string("premul_sum has no meaning for ") + type_name(type));
+  if (!supports(type, Reduction::kPreMulSum))
+    return refuse(std::string("premul_sum has no meaning for ") + type_name(type));
   *op = static_cast<RedOp>(comm->impl.add_premul(type, read_scalar(scalar, type)));
   return kSuccess;
 }
@@ -76,8 +95,8 @@ PYCOMMS_EXPORT Result ncclRedOpDestroy(RedOp op, CommHandle comm) {
 
 // --- collectives
 
-PYCOMMS_EXPORT Result ncclAllReduce(const void* send, void* recv, size_t count, DataType type, RedOp op, CommHandle comm,
-                                    StreamHandle stream) {
+PYCOMMS_EXPORT Result ncclAllReduce(const void* send, void* recv, size_t count, DataType type, RedOp op,
+                                    CommHandle comm, StreamHandle stream) {
   using namespace hostccl;
   RETURN_IF_REFUSED(check_call(comm, type));
   RETURN_IF_REFUSED(check_pointer("sendbuff", send, count));
@@ -100,14 +119,15 @@ PYCOMMS_EXPORT Result ncclReduce(const void* send, void* recv, size_t count, Dat
   return go(comm, c, stream);
 }
 
-PYCOMMS_EXPORT Result ncclBroadcast(const void* send, void* recv, size_t count, DataType type, int root, CommHandle comm,
-                                    StreamHandle stream) {
+PYCOMMS_EXPORT Result ncclBroadcast(const void* send, void* recv, size_t count, DataType type, int root,
+                                    CommHandle comm, StreamHandle stream) {
   using namespace hostccl;
   RETURN_IF_REFUSED(check_call(comm, type));
   RETURN_IF_REFUSED(check_rank(comm, "root", root));
   if (comm->impl.rank() == root) RETURN_IF_REFUSED(check_pointer("sendbuff", send, count));
   RETURN_IF_REFUSED(check_pointer("recvbuff", recv, count));
-  return go(comm, {.kind = Kind::kBroadcast, .type = type, .root = root, .send = one(send, count), .recv = one(recv, count)},
+  return go(comm,
+            {.kind = Kind::kBroadcast, .type = type, .root = root, .send = one(send, count), .recv = one(recv, count)},
             stream);
 }
 
@@ -147,7 +167,8 @@ PYCOMMS_EXPORT Result ncclGather(const void* send, void* recv, size_t count, Dat
   RETURN_IF_REFUSED(check_rank(comm, "root", root));
   RETURN_IF_REFUSED(check_pointer("sendbuff", send, count));
   if (comm->impl.rank() == root) RETURN_IF_REFUSED(check_pointer("recvbuff", recv, count));
-  return go(comm, {.kind = Kind::kGather, .type = type, .root = root, .send = one(send, count), .recv = one(recv, count)},
+  return go(comm,
+            {.kind = Kind::kGather, .type = type, .root = root, .send = one(send, count), .recv = one(recv, count)},
             stream);
 }
 
@@ -158,7 +179,8 @@ PYCOMMS_EXPORT Result ncclScatter(const void* send, void* recv, size_t count, Da
   RETURN_IF_REFUSED(check_rank(comm, "root", root));
   if (comm->impl.rank() == root) RETURN_IF_REFUSED(check_pointer("sendbuff", send, count));
   RETURN_IF_REFUSED(check_pointer("recvbuff", recv, count));
-  return go(comm, {.kind = Kind::kScatter, .type = type, .root = root, .send = one(send, count), .recv = one(recv, count)},
+  return go(comm,
+            {.kind = Kind::kScatter, .type = type, .root = root, .send = one(send, count), .recv = one(recv, count)},
             stream);
 }
 
@@ -174,7 +196,8 @@ PYCOMMS_EXPORT Result hostcclAllGatherv(const void* send, void* const* recv, con
   if (recv == nullptr || counts == nullptr) return refuse("recv or counts is null");
   const size_t mine = counts[comm->impl.rank()];
   RETURN_IF_REFUSED(check_pointer("send", send, mine));
-  return go(comm, {.kind = Kind::kAllGather, .type = type, .send = one(send, mine), .recv = listed(recv, counts, 0)}, stream);
+  return go(comm, {.kind = Kind::kAllGather, .type = type, .send = one(send, mine), .recv = listed(recv, counts, 0)},
+            stream);
 }
 
 PYCOMMS_EXPORT Result hostcclReduceScatterv(const void* const* send, void* recv, const size_t* counts, DataType type,
@@ -195,7 +218,10 @@ PYCOMMS_EXPORT Result hostcclAllToAllv(const void* const* send, const size_t* se
     return refuse("send, send_counts, recv or recv_counts is null");
   }
   return go(comm,
-            {.kind = Kind::kAllToAll, .type = type, .send = listed(send, send_counts, 0), .recv = listed(recv, recv_counts, 0)},
+            {.kind = Kind::kAllToAll,
+             .type = type,
+             .send = listed(send, send_counts, 0),
+             .recv = listed(recv, recv_counts, 0)},
             stream);
 }
 
@@ -205,7 +231,12 @@ PYCOMMS_EXPORT Result hostcclGatherList(const void* send, void* const* recv, siz
   RETURN_IF_REFUSED(check_rank(comm, "root", root));
   RETURN_IF_REFUSED(check_pointer("send", send, count));
   if (comm->impl.rank() == root && recv == nullptr) return refuse("recv is null on the root");
-  return go(comm, {.kind = Kind::kGather, .type = type, .root = root, .send = one(send, count), .recv = listed(recv, nullptr, count)},
+  return go(comm,
+            {.kind = Kind::kGather,
+             .type = type,
+             .root = root,
+             .send = one(send, count),
+             .recv = listed(recv, nullptr, count)},
             stream);
 }
 
@@ -215,7 +246,12 @@ PYCOMMS_EXPORT Result hostcclScatterList(const void* const* send, void* recv, si
   RETURN_IF_REFUSED(check_rank(comm, "root", root));
   RETURN_IF_REFUSED(check_pointer("recv", recv, count));
   if (comm->impl.rank() == root && send == nullptr) return refuse("send is null on the root");
-  return go(comm, {.kind = Kind::kScatter, .type = type, .root = root, .send = listed(send, nullptr, count), .recv = one(recv, count)},
+  return go(comm,
+            {.kind = Kind::kScatter,
+             .type = type,
+             .root = root,
+             .send = listed(send, nullptr, count),
+             .recv = one(recv, count)},
             stream);
 }
 

@@ -116,9 +116,8 @@ PYCOMMS_EXPORT Result ncclCommSplit(CommHandle comm, int color, int key, CommHan
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (color != kSplitNoColor && all[rank].color == color) members.push_back(static_cast<int>(rank));
   }
-  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
-    return all[static_cast<size_t>(a)].key < all[static_cast<size_t>(b)].key;
-  });
+  std::stable_sort(members.begin(), members.end(),
+                   [&](int a, int b) { return all[static_cast<size_t>(a)].key < all[static_cast<size_t>(b)].key; });
   SplitReport second{color, key, {}, 0};
   if (!members.empty() && members.front() == comm->impl.rank()) {
     if (auto id = create_unique_id(); id.is_ok()) {
@@ -130,7 +129,8 @@ PYCOMMS_EXPORT Result ncclCommSplit(CommHandle comm, int color, int key, CommHan
   if (members.empty()) return kSuccess;
   const SplitReport& leader = all[static_cast<size_t>(members.front())];
   if (leader.has_id == 0) {
-    return refuse("split: rank " + std::to_string(members.front()) + " of the parent could not open a socket", kSystemError);
+    return refuse("split: rank " + std::to_string(members.front()) + " of the parent could not open a socket",
+                  kSystemError);
   }
   const auto me = std::find(members.begin(), members.end(), comm->impl.rank());
   *newcomm = new Comm(static_cast<int>(me - members.begin()), static_cast<int>(members.size()));
@@ -148,7 +148,8 @@ PYCOMMS_EXPORT Result ncclCommDestroy(CommHandle comm) {
   if (comm == nullptr) return kSuccess;
   const Result left = comm->impl.close(pycomms::Deadline::after(hostccl::kCloseTimeout));
   // Somebody is still inside after the deadline: leaking the object is better than pulling it away.
-  if (left == kTimeout) return hostccl::refuse("operations were still running when the communicator was destroyed", left);
+  if (left == kTimeout)
+    return hostccl::refuse("operations were still running when the communicator was destroyed", left);
   delete comm;
   return kSuccess;
 }
@@ -163,15 +164,24 @@ PYCOMMS_EXPORT Result ncclCommAbort(CommHandle comm) {
 
 PYCOMMS_EXPORT const char* ncclGetErrorString(Result result) {
   switch (result) {
-    case kSuccess: return "no error";
-    case kUnhandledCudaError: return "unhandled cuda error";
-    case kSystemError: return "the operating system refused something";
-    case kInternalError: return "internal error";
-    case kInvalidArgument: return "invalid argument";
-    case kInvalidUsage: return "invalid usage";
-    case kRemoteError: return "a member failed or left";
-    case kInProgress: return "in progress";
-    case kTimeout: return "a deadline passed";
+    case kSuccess:
+      return "no error";
+    case kUnhandledCudaError:
+      return "unhandled cuda error";
+    case kSystemError:
+      return "the operating system refused something";
+    case kInternalError:
+      return "internal error";
+    case kInvalidArgument:
+      return "invalid argument";
+    case kInvalidUsage:
+      return "invalid usage";
+    case kRemoteError:
+      return "a member failed or left";
+    case kInProgress:
+      return "in progress";
+    case kTimeout:
+      return "a deadline passed";
   }
   return "unknown result code";
 }

@@ -13,19 +13,26 @@ PYCOMMS_EXPORT Result ncclSend(const void* send, size_t count, DataType type, in
   RETURN_IF_REFUSED(check_call(comm, type));
   RETURN_IF_REFUSED(check_rank(comm, "peer", peer));
   RETURN_IF_REFUSED(check_pointer("sendbuff", send, count));
-  const P2pRequest request{.is_send = true, .data = static_cast<std::byte*>(const_cast<void*>(send)),
-                           .bytes = count * element_size(type), .type = type, .peer = peer,
+  const P2pRequest request{.is_send = true,
+                           .data = static_cast<std::byte*>(const_cast<void*>(send)),
+                           .bytes = count * element_size(type),
+                           .type = type,
+                           .peer = peer,
                            .timeout_ns = comm->impl.timeout_ns()};
   return done(comm, issue(comm->impl, request, static_cast<Stream*>(stream)));
 }
 
-PYCOMMS_EXPORT Result ncclRecv(void* recv, size_t count, DataType type, int peer, CommHandle comm, StreamHandle stream) {
+PYCOMMS_EXPORT Result ncclRecv(void* recv, size_t count, DataType type, int peer, CommHandle comm,
+                               StreamHandle stream) {
   using namespace hostccl;
   RETURN_IF_REFUSED(check_call(comm, type));
   RETURN_IF_REFUSED(check_rank(comm, "peer", peer));
   RETURN_IF_REFUSED(check_pointer("recvbuff", recv, count));
-  const P2pRequest request{.data = static_cast<std::byte*>(recv), .bytes = count * element_size(type), .type = type,
-                           .peer = peer, .timeout_ns = comm->impl.timeout_ns()};
+  const P2pRequest request{.data = static_cast<std::byte*>(recv),
+                           .bytes = count * element_size(type),
+                           .type = type,
+                           .peer = peer,
+                           .timeout_ns = comm->impl.timeout_ns()};
   return done(comm, issue(comm->impl, request, static_cast<Stream*>(stream)));
 }
 
@@ -57,8 +64,14 @@ PYCOMMS_EXPORT Result hostcclSend(const void* send, size_t count, DataType type,
   RETURN_IF_REFUSED(check_call(comm, type));
   RETURN_IF_REFUSED(check_rank(comm, "peer", peer));
   RETURN_IF_REFUSED(check_pointer("send", send, count));
-  return post_tagged(comm, {.is_send = true, .data = static_cast<std::byte*>(const_cast<void*>(send)),
-                            .bytes = count * element_size(type), .type = type, .peer = peer, .tag = tag, .done = fn, .arg = arg});
+  return post_tagged(comm, {.is_send = true,
+                            .data = static_cast<std::byte*>(const_cast<void*>(send)),
+                            .bytes = count * element_size(type),
+                            .type = type,
+                            .peer = peer,
+                            .tag = tag,
+                            .done = fn,
+                            .arg = arg});
 }
 
 PYCOMMS_EXPORT Result hostcclRecv(void* recv, size_t count, DataType type, int peer, int tag, CommHandle comm,
@@ -66,8 +79,14 @@ PYCOMMS_EXPORT Result hostcclRecv(void* recv, size_t count, DataType type, int p
   RETURN_IF_REFUSED(check_call(comm, type));
   if (peer != kAnySource) RETURN_IF_REFUSED(check_rank(comm, "peer", peer));
   RETURN_IF_REFUSED(check_pointer("recv", recv, count));
-  return post_tagged(comm, {.data = static_cast<std::byte*>(recv), .bytes = count * element_size(type), .type = type,
-                            .peer = peer, .tag = tag, .done = fn, .arg = arg, .status = status});
+  return post_tagged(comm, {.data = static_cast<std::byte*>(recv),
+                            .bytes = count * element_size(type),
+                            .type = type,
+                            .peer = peer,
+                            .tag = tag,
+                            .done = fn,
+                            .arg = arg,
+                            .status = status});
 }
 
 // --- streams

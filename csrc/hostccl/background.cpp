@@ -65,9 +65,9 @@ void Background::take_over() {
 }
 
 Failure P2pWaiting::on_timeout(int64_t waited_ns) {
-  return make_failure(FailureKind::kTimeout, segment_.rank(),
-                      p2p_.label() + ": timeout after " + seconds(waited_ns) + " on rank " +
-                          std::to_string(segment_.rank()));
+  return make_failure(
+      FailureKind::kTimeout, segment_.rank(),
+      p2p_.label() + ": timeout after " + seconds(waited_ns) + " on rank " + std::to_string(segment_.rank()));
 }
 
 Failure P2pWaiting::on_death(int peer) { return death_of(segment_, peer, p2p_.label()); }

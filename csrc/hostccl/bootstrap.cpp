@@ -101,7 +101,7 @@ class Reception {
  private:
   struct Guest {
     Fd socket;
-    int rank = -1;  // until it has said hello
+    int rank = -1;         // until it has said hello
     bool settled = false;  // sees all others in the segment
   };
 
@@ -158,7 +158,8 @@ class Reception {
       return refuse_all("rank " + std::to_string(hello.rank) + " was started with " + std::to_string(hello.nranks) +
                         " ranks, others with " + std::to_string(nranks_));
     }
-    const auto twins = std::count_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank == hello.rank; });
+    const auto twins =
+        std::count_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank == hello.rank; });
     if (twins > 1) return refuse_all("two processes came as rank " + std::to_string(hello.rank));
     const auto here = std::count_if(guests_.begin(), guests_.end(), [](const Guest& g) { return g.rank >= 0; });
     if (here == nranks_) hand_out();
@@ -212,7 +213,8 @@ pycomms::Result<Lobby> receive_segment(Fd socket) {
   message.msg_controllen = sizeof(control);
   const ssize_t got = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
   if (got != sizeof(reply)) {
-    return Status(Code::kPeerFailure, "the process that made the unique id ended while the communicator was being made");
+    return Status(Code::kPeerFailure,
+                  "the process that made the unique id ended while the communicator was being made");
   }
   if (reply.ok == 0) return Status(Code::kTimeout, reply.text);
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
@@ -268,7 +270,7 @@ bool Lobby::all_well(std::string& why) const {
 }
 
 pycomms::Result<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, size_t bytes, Deadline deadline,
-                         const std::atomic<bool>& cancelled) {
+                            const std::atomic<bool>& cancelled) {
   Address address;
   std::memcpy(&address, id.internal, sizeof(address));
   if (std::memcmp(address.magic, kMagic, sizeof(kMagic)) != 0) {

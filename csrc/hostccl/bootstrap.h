@@ -39,6 +39,6 @@ class Lobby {
 // Blocks until all `nranks` ranks have joined under `id`; every one of them gets the same zeroed segment of `bytes`.
 // `cancelled` is looked at now and then. The error of a missed deadline names the ranks that did not come.
 pycomms::Result<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, size_t bytes,
-                                  pycomms::Deadline deadline, const std::atomic<bool>& cancelled);
+                            pycomms::Deadline deadline, const std::atomic<bool>& cancelled);
 
 }  // namespace hostccl

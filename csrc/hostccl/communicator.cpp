@@ -18,14 +18,21 @@ constexpr int kFirstPreMul = 5;  // reductions below are NCCL's own
 
 FailureKind kind_of(pycomms::Code code) {
   switch (code) {
-    case pycomms::Code::kOk: return FailureKind::kNone;
+    case pycomms::Code::kOk:
+      return FailureKind::kNone;
     case pycomms::Code::kInvalidArgument:
-    case pycomms::Code::kInvalidState: return FailureKind::kUsage;
-    case pycomms::Code::kTimeout: return FailureKind::kTimeout;
-    case pycomms::Code::kCancelled: return FailureKind::kAborted;
-    case pycomms::Code::kPeerFailure: return FailureKind::kPeerDead;
-    case pycomms::Code::kMismatch: return FailureKind::kMismatch;
-    case pycomms::Code::kSystem: return FailureKind::kSystem;
+    case pycomms::Code::kInvalidState:
+      return FailureKind::kUsage;
+    case pycomms::Code::kTimeout:
+      return FailureKind::kTimeout;
+    case pycomms::Code::kCancelled:
+      return FailureKind::kAborted;
+    case pycomms::Code::kPeerFailure:
+      return FailureKind::kPeerDead;
+    case pycomms::Code::kMismatch:
+      return FailureKind::kMismatch;
+    case pycomms::Code::kSystem:
+      return FailureKind::kSystem;
   }
   return FailureKind::kSystem;
 }
@@ -51,7 +58,8 @@ class Assembling final : public Waiting {
   Failure on_death(int peer) override { return death_of(segment_, peer, "the making of the communicator"); }
   Failure on_closed(int peer) override { return closing_of(segment_, peer, "the making of the communicator"); }
   Failure on_interrupt() override {
-    return make_failure(FailureKind::kInterrupted, segment_.rank(), "interrupted while the communicator was being made");
+    return make_failure(FailureKind::kInterrupted, segment_.rank(),
+                        "interrupted while the communicator was being made");
   }
 
  private:
@@ -117,7 +125,8 @@ Failure Communicator::wait_for_members(Lobby& lobby, pycomms::Deadline deadline)
     return true;
   };
   std::string why;
-  if (!waiter.until([&] { return assembled() || !lobby.all_well(why) || cancelled_.load(std::memory_order_acquire); })) {
+  if (!waiter.until(
+          [&] { return assembled() || !lobby.all_well(why) || cancelled_.load(std::memory_order_acquire); })) {
     return segment_->failure();
   }
   if (!why.empty()) return make_failure(FailureKind::kPeerDead, rank_, why);
@@ -145,18 +154,24 @@ Result Communicator::wait_until_ready(pycomms::Deadline deadline) {
 
 Result Communicator::async_error() const {
   switch (state_.load(std::memory_order_acquire)) {
-    case State::kConnecting: return nccl_abi::kInProgress;
-    case State::kFailed: return result_of(join_failure_.kind);
-    case State::kReady: return segment_->has_failed() ? result_of(segment_->failure().kind) : nccl_abi::kSuccess;
+    case State::kConnecting:
+      return nccl_abi::kInProgress;
+    case State::kFailed:
+      return result_of(join_failure_.kind);
+    case State::kReady:
+      return segment_->has_failed() ? result_of(segment_->failure().kind) : nccl_abi::kSuccess;
   }
   return nccl_abi::kInternalError;
 }
 
 Failure Communicator::failure() const {
   switch (state_.load(std::memory_order_acquire)) {
-    case State::kConnecting: return Failure{};
-    case State::kFailed: return join_failure_;
-    case State::kReady: return segment_->failure();
+    case State::kConnecting:
+      return Failure{};
+    case State::kFailed:
+      return join_failure_;
+    case State::kReady:
+      return segment_->failure();
   }
   return Failure{};
 }
@@ -202,7 +217,8 @@ Result Communicator::wait_for(const std::atomic<bool>& done, int64_t timeout_ns,
 void Communicator::cancel(const std::string& why) {
   cancelled_.store(true, std::memory_order_release);
   if (state_.load(std::memory_order_acquire) != State::kReady) return;
-  Failure failure = make_failure(FailureKind::kAborted, rank_, "rank " + std::to_string(rank_) + " aborted the communicator: " + why);
+  Failure failure =
+      make_failure(FailureKind::kAborted, rank_, "rank " + std::to_string(rank_) + " aborted the communicator: " + why);
   add_rank(failure, rank_);
   segment_->fail(failure);
   p2p_->progress();
@@ -258,7 +274,8 @@ bool Communicator::find_premul(int op, DataType type, double& factor) const {
 bool Communicator::remove_premul(int op) {
   std::lock_guard lock(premul_mutex_);
   const int index = op - kFirstPreMul;
-  if (index < 0 || index >= static_cast<int>(premuls_.size()) || !premuls_[static_cast<size_t>(index)].used) return false;
+  if (index < 0 || index >= static_cast<int>(premuls_.size()) || !premuls_[static_cast<size_t>(index)].used)
+    return false;
   premuls_[static_cast<size_t>(index)].used = false;
   return true;
 }

@@ -27,9 +27,7 @@ class CollectiveTask final : public Stream::Task {
  public:
   CollectiveTask(Held held, const Collective& op)
       : held_(std::move(held)), queued_(op, held_.comm().nranks()), timeout_ns_(held_.comm().timeout_ns()) {}
-  Result run(bool interruptible) override {
-    return held_.comm().run(queued_.op(), timeout_ns_, interruptible);
-  }
+  Result run(bool interruptible) override { return held_.comm().run(queued_.op(), timeout_ns_, interruptible); }
 
  private:
   Held held_;

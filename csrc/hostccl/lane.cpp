@@ -57,7 +57,8 @@ Lane::Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p)
     PairControl& in = layout.pair(base, peer, rank_);
     pair_out_.emplace_back(out.staged_head, std::vector{&out.staged_tail}, layout.pair_ring(base, rank_, peer),
                            layout.pair_ring_bytes());
-    pair_in_.emplace_back(in.staged_head, in.staged_tail, layout.pair_ring(base, peer, rank_), layout.pair_ring_bytes());
+    pair_in_.emplace_back(in.staged_head, in.staged_tail, layout.pair_ring(base, peer, rank_),
+                          layout.pair_ring_bytes());
   }
 }
 
@@ -144,7 +145,8 @@ void Lane::report_mismatch(const Turn& turn) {
   for (int rank = 0; rank < nranks_; ++rank) {
     const HeaderSlot& slot = slot_of(rank);
     if (slot.sequence.load(std::memory_order_acquire) != turn.sequence) continue;
-    auto same = std::find_if(sides.begin(), sides.end(), [&](const auto& side) { return agree(side.first, slot.header); });
+    auto same =
+        std::find_if(sides.begin(), sides.end(), [&](const auto& side) { return agree(side.first, slot.header); });
     if (same == sides.end()) same = sides.insert(sides.end(), {slot.header, {}});
     same->second.push_back(rank);
   }
@@ -155,14 +157,16 @@ void Lane::report_mismatch(const Turn& turn) {
     text += rank_list(ranks) + " called " + describe(header);
     for (const int rank : ranks) add_rank(failure, rank);
   }
-  if (sides.size() > 1 && describe(sides[0].first) == describe(sides[1].first)) text += " (with different counts per rank)";
+  if (sides.size() > 1 && describe(sides[0].first) == describe(sides[1].first))
+    text += " (with different counts per rank)";
   set_text(failure, text);
   turn.name(failure);
   segment_.fail(failure);
 }
 
 void Lane::mismatch(const Turn& turn, int a, int b, const std::string& text) {
-  Failure failure = make_failure(FailureKind::kMismatch, rank_, "collective #" + std::to_string(turn.sequence) + ": " + text);
+  Failure failure =
+      make_failure(FailureKind::kMismatch, rank_, "collective #" + std::to_string(turn.sequence) + ": " + text);
   add_rank(failure, a);
   add_rank(failure, b);
   turn.name(failure);
@@ -180,7 +184,8 @@ Result Lane::exchange(const Exchange& mine, std::vector<Exchange>& all, int64_t 
   post(slot);
   if (!meet(turn)) return result_of(segment_.failure().kind);
   all.resize(static_cast<size_t>(nranks_));
-  for (int rank = 0; rank < nranks_; ++rank) std::memcpy(&all[static_cast<size_t>(rank)], payload_of(rank), sizeof(mine));
+  for (int rank = 0; rank < nranks_; ++rank)
+    std::memcpy(&all[static_cast<size_t>(rank)], payload_of(rank), sizeof(mine));
   return nccl_abi::kSuccess;
 }
 

@@ -47,7 +47,8 @@ bool Lane::all_gather(Turn& turn, const Collective& op) {
   copy_unless_same(op.recv.at(rank_, size), op.input(), mine);
   if (!meet(turn) || !measure_distance(turn, largest)) return false;
   if (small) {
-    for (const int peer : others_) hostccl::copy(op.recv.at(peer, size), payload_of(peer), op.recv.elements(peer) * size);
+    for (const int peer : others_)
+      hostccl::copy(op.recv.at(peer, size), payload_of(peer), op.recv.elements(peer) * size);
     return true;
   }
   std::vector<SendFlow> out;
@@ -82,7 +83,8 @@ bool Lane::gather(Turn& turn, const Collective& op) {
   if (!root) out.emplace_back(segment_, pair_out_[r], std::span(&just_[r], 1), op.input(), bytes, style(bytes));
   in.reserve(others_.size());
   for (const int peer : others_) {
-    if (root) in.emplace_back(segment_, pair_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size), bytes, style(bytes));
+    if (root)
+      in.emplace_back(segment_, pair_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size), bytes, style(bytes));
   }
   return run_pipeline(turn, out, nullptr, in);
 }
@@ -111,7 +113,8 @@ bool Lane::scatter(Turn& turn, const Collective& op) {
   out.reserve(others_.size());
   for (const int peer : others_) {
     const auto p = static_cast<size_t>(peer);
-    if (root) out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size), bytes, style(bytes));
+    if (root)
+      out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size), bytes, style(bytes));
   }
   const auto r = static_cast<size_t>(op.root);
   if (!root) in.emplace_back(segment_, pair_in_[r], op.root, op.output(), bytes, style(bytes));
@@ -170,8 +173,8 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
 
 bool Lane::check_pair_counts(Turn& turn, const Collective& op) {
   for (int peer = 0; peer < nranks_; ++peer) {
-    const size_t sent = peer == rank_ ? op.send.elements(rank_)
-                                      : reinterpret_cast<const uint64_t*>(payload_of(peer))[rank_];
+    const size_t sent =
+        peer == rank_ ? op.send.elements(rank_) : reinterpret_cast<const uint64_t*>(payload_of(peer))[rank_];
     const size_t expected = op.recv.elements(peer);
     if (sent == expected) continue;
     mismatch(turn, peer, rank_,

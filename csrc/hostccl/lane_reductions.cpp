@@ -30,15 +30,24 @@ Share share_of(int rank, int nranks, size_t count, size_t element_size) {
 bool Lane::dispatch(Turn& turn, const Collective& op) {
   switch (op.kind) {
     case Kind::kBarrier:
-    case Kind::kSplit: return barrier(turn, op);
-    case Kind::kBroadcast: return broadcast(turn, op);
-    case Kind::kAllReduce: return all_reduce(turn, op);
-    case Kind::kReduce: return reduce_to_root(turn, op);
-    case Kind::kAllGather: return all_gather(turn, op);
-    case Kind::kGather: return gather(turn, op);
-    case Kind::kScatter: return scatter(turn, op);
-    case Kind::kReduceScatter: return reduce_scatter(turn, op);
-    case Kind::kAllToAll: return all_to_all(turn, op);
+    case Kind::kSplit:
+      return barrier(turn, op);
+    case Kind::kBroadcast:
+      return broadcast(turn, op);
+    case Kind::kAllReduce:
+      return all_reduce(turn, op);
+    case Kind::kReduce:
+      return reduce_to_root(turn, op);
+    case Kind::kAllGather:
+      return all_gather(turn, op);
+    case Kind::kGather:
+      return gather(turn, op);
+    case Kind::kScatter:
+      return scatter(turn, op);
+    case Kind::kReduceScatter:
+      return reduce_scatter(turn, op);
+    case Kind::kAllToAll:
+      return all_to_all(turn, op);
   }
   return false;
 }
@@ -220,14 +229,14 @@ bool Lane::staged_all_reduce(Turn& turn, const Collective& op) {
     inputs.push_back({peer == rank_ ? nullptr : &pair_in_[p], peer});
     if (peer == rank_) continue;
     const Share share = piece(peer);
-    out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.input() + share.begin * size, share.count * size,
-                     how);
+    out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.input() + share.begin * size,
+                     share.count * size, how);
     in.emplace_back(segment_, shared_in_[p], peer, op.output() + share.begin * size, share.count * size, how);
   }
   const Share mine = piece(rank_);
   ReduceFlow sum(segment_, inputs, op.input() + mine.begin * size, op.output() + mine.begin * size, mine.count * size,
-                 {&shared_out_, others_},
-                 {.type = op.type, .reduction = op.reduction, .factors = factors_.data()}, how);
+                 {&shared_out_, others_}, {.type = op.type, .reduction = op.reduction, .factors = factors_.data()},
+                 how);
   return run_pipeline(turn, out, &sum, in);
 }
 
@@ -258,8 +267,8 @@ bool Lane::reduce_to_root(Turn& turn, const Collective& op) {
     inputs.push_back({peer == rank_ ? nullptr : &pair_in_[p], peer});
     if (peer == rank_) continue;
     const Share share = share_of(peer, nranks_, op.send.count, size);
-    out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.input() + share.begin * size, share.count * size,
-                     how);
+    out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.input() + share.begin * size,
+                     share.count * size, how);
     if (root) {
       in.emplace_back(segment_, shared_in_[p], peer, op.output() + share.begin * size, share.count * size, how);
     } else if (peer != op.root) {

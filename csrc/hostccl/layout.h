@@ -97,13 +97,19 @@ class Layout {
   size_t bulk_ring_bytes() const { return bulk_ring_; }
 
   FaultRecord& fault(std::byte* base) const { return *at<FaultRecord>(base, 0); }
-  RankBlock& block(std::byte* base, int rank) const { return *at<RankBlock>(base, blocks_ + index(rank) * sizeof(RankBlock)); }
+  RankBlock& block(std::byte* base, int rank) const {
+    return *at<RankBlock>(base, blocks_ + index(rank) * sizeof(RankBlock));
+  }
   std::byte* flat(std::byte* base, int rank) const { return base + flats_ + index(rank) * flat_; }
 
   // Ring of a rank that all others read: head, one tail per reader, data.
   Counter& shared_head(std::byte* base, int owner) const { return shared_counters(base, owner)[0]; }
-  Counter& shared_tail(std::byte* base, int owner, int reader) const { return shared_counters(base, owner)[1 + reader]; }
-  std::byte* shared_ring(std::byte* base, int owner) const { return base + shared_rings_ + index(owner) * shared_ring_; }
+  Counter& shared_tail(std::byte* base, int owner, int reader) const {
+    return shared_counters(base, owner)[1 + reader];
+  }
+  std::byte* shared_ring(std::byte* base, int owner) const {
+    return base + shared_rings_ + index(owner) * shared_ring_;
+  }
 
   PairControl& pair(std::byte* base, int source, int destination) const {
     return *at<PairControl>(base, pairs_ + pair_index(source, destination) * sizeof(PairControl));

@@ -98,51 +98,48 @@ struct Config {  // ncclConfig_t of NCCL 2.30
 
 // Every function of NCCL that pycomms uses, once: X(member, symbol, result, (parameters)).
 // hostccl's abi.cpp defines them, nccl2/driver/nccl_api.h makes a table of pointers of them.
-#define PYCOMMS_NCCL_FUNCTIONS(X)                                                                                  \
-  X(get_version, ncclGetVersion, Result, (int* version))                                                           \
-  X(get_unique_id, ncclGetUniqueId, Result, (UniqueId * id))                                                       \
-  X(comm_init_rank_config, ncclCommInitRankConfig, Result,                                                         \
-    (CommHandle * comm, int nranks, UniqueId id, int rank, Config* config))                                        \
-  X(comm_init_rank, ncclCommInitRank, Result, (CommHandle * comm, int nranks, UniqueId id, int rank))              \
-  X(comm_finalize, ncclCommFinalize, Result, (CommHandle comm))                                                    \
-  X(comm_destroy, ncclCommDestroy, Result, (CommHandle comm))                                                      \
-  X(comm_abort, ncclCommAbort, Result, (CommHandle comm))                                                          \
-  X(comm_split, ncclCommSplit, Result,                                                                             \
-    (CommHandle comm, int color, int key, CommHandle* newcomm, Config* config))                                    \
-  X(get_error_string, ncclGetErrorString, const char*, (Result result))                                            \
-  X(get_last_error, ncclGetLastError, const char*, (CommHandle comm))                                              \
-  X(comm_get_async_error, ncclCommGetAsyncError, Result, (CommHandle comm, Result* async_error))                   \
-  X(comm_count, ncclCommCount, Result, (CommHandle comm, int* count))                                              \
-  X(comm_cu_device, ncclCommCuDevice, Result, (CommHandle comm, int* device))                                      \
-  X(comm_user_rank, ncclCommUserRank, Result, (CommHandle comm, int* rank))                                        \
-  X(mem_alloc, ncclMemAlloc, Result, (void** ptr, size_t size))                                                    \
-  X(mem_free, ncclMemFree, Result, (void* ptr))                                                                    \
-  X(red_op_create_pre_mul_sum, ncclRedOpCreatePreMulSum, Result,                                                   \
-    (RedOp * op, void* scalar, DataType datatype, ScalarResidence residence, CommHandle comm))                     \
-  X(red_op_destroy, ncclRedOpDestroy, Result, (RedOp op, CommHandle comm))                                         \
-  X(reduce, ncclReduce, Result,                                                                                    \
-    (const void* send, void* recv, size_t count, DataType type, RedOp op, int root, CommHandle comm,               \
-     StreamHandle stream))                                                                                         \
-  X(broadcast, ncclBroadcast, Result,                                                                              \
-    (const void* send, void* recv, size_t count, DataType type, int root, CommHandle comm, StreamHandle stream))   \
-  X(all_reduce, ncclAllReduce, Result,                                                                             \
-    (const void* send, void* recv, size_t count, DataType type, RedOp op, CommHandle comm, StreamHandle stream))   \
-  X(reduce_scatter, ncclReduceScatter, Result,                                                                     \
-    (const void* send, void* recv, size_t recv_count, DataType type, RedOp op, CommHandle comm,                    \
-     StreamHandle stream))                                                                                         \
-  X(all_gather, ncclAllGather, Result,                                                                             \
-    (const void* send, void* recv, size_t send_count, DataType type, CommHandle comm, StreamHandle stream))        \
-  X(all_to_all, ncclAlltoAll, Result,                                                                              \
-    (const void* send, void* recv, size_t count, DataType type, CommHandle comm, StreamHandle stream))             \
-  X(gather, ncclGather, Result,                                                                                    \
-    (const void* send, void* recv, size_t count, DataType type, int root, CommHandle comm, StreamHandle stream))   \
-  X(scatter, ncclScatter, Result,                                                                                  \
-    (const void* send, void* recv, size_t count, DataType type, int root, CommHandle comm, StreamHandle stream))   \
-  X(send, ncclSend, Result,                                                                                        \
-    (const void* send, size_t count, DataType type, int peer, CommHandle comm, StreamHandle stream))               \
-  X(recv, ncclRecv, Result,                                                                                        \
-    (void* recv, size_t count, DataType type, int peer, CommHandle comm, StreamHandle stream))                     \
-  X(group_start, ncclGroupStart, Result, ())                                                                       \
+#define PYCOMMS_NCCL_FUNCTIONS(X)                                                                                      \
+  X(get_version, ncclGetVersion, Result, (int* version))                                                               \
+  X(get_unique_id, ncclGetUniqueId, Result, (UniqueId * id))                                                           \
+  X(comm_init_rank_config, ncclCommInitRankConfig, Result,                                                             \
+    (CommHandle * comm, int nranks, UniqueId id, int rank, Config* config))                                            \
+  X(comm_init_rank, ncclCommInitRank, Result, (CommHandle * comm, int nranks, UniqueId id, int rank))                  \
+  X(comm_finalize, ncclCommFinalize, Result, (CommHandle comm))                                                        \
+  X(comm_destroy, ncclCommDestroy, Result, (CommHandle comm))                                                          \
+  X(comm_abort, ncclCommAbort, Result, (CommHandle comm))                                                              \
+  X(comm_split, ncclCommSplit, Result, (CommHandle comm, int color, int key, CommHandle* newcomm, Config* config))     \
+  X(get_error_string, ncclGetErrorString, const char*, (Result result))                                                \
+  X(get_last_error, ncclGetLastError, const char*, (CommHandle comm))                                                  \
+  X(comm_get_async_error, ncclCommGetAsyncError, Result, (CommHandle comm, Result * async_error))                      \
+  X(comm_count, ncclCommCount, Result, (CommHandle comm, int* count))                                                  \
+  X(comm_cu_device, ncclCommCuDevice, Result, (CommHandle comm, int* device))                                          \
+  X(comm_user_rank, ncclCommUserRank, Result, (CommHandle comm, int* rank))                                            \
+  X(mem_alloc, ncclMemAlloc, Result, (void** ptr, size_t size))                                                        \
+  X(mem_free, ncclMemFree, Result, (void* ptr))                                                                        \
+  X(red_op_create_pre_mul_sum, ncclRedOpCreatePreMulSum, Result,                                                       \
+    (RedOp * op, void* scalar, DataType datatype, ScalarResidence residence, CommHandle comm))                         \
+  X(red_op_destroy, ncclRedOpDestroy, Result, (RedOp op, CommHandle comm))                                             \
+  X(reduce, ncclReduce, Result,                                                                                        \
+    (const void* send, void* recv, size_t count, DataType type, RedOp op, int root, CommHandle comm,                   \
+     StreamHandle stream))                                                                                             \
+  X(broadcast, ncclBroadcast, Result,                                                                                  \
+    (const void* send, void* recv, size_t count, DataType type, int root, CommHandle comm, StreamHandle stream))       \
+  X(all_reduce, ncclAllReduce, Result,                                                                                 \
+    (const void* send, void* recv, size_t count, DataType type, RedOp op, CommHandle comm, StreamHandle stream))       \
+  X(reduce_scatter, ncclReduceScatter, Result,                                                                         \
+    (const void* send, void* recv, size_t recv_count, DataType type, RedOp op, CommHandle comm, StreamHandle stream))  \
+  X(all_gather, ncclAllGather, Result,                                                                                 \
+    (const void* send, void* recv, size_t send_count, DataType type, CommHandle comm, StreamHandle stream))            \
+  X(all_to_all, ncclAlltoAll, Result,                                                                                  \
+    (const void* send, void* recv, size_t count, DataType type, CommHandle comm, StreamHandle stream))                 \
+  X(gather, ncclGather, Result,                                                                                        \
+    (const void* send, void* recv, size_t count, DataType type, int root, CommHandle comm, StreamHandle stream))       \
+  X(scatter, ncclScatter, Result,                                                                                      \
+    (const void* send, void* recv, size_t count, DataType type, int root, CommHandle comm, StreamHandle stream))       \
+  X(send, ncclSend, Result,                                                                                            \
+    (const void* send, size_t count, DataType type, int peer, CommHandle comm, StreamHandle stream))                   \
+  X(recv, ncclRecv, Result, (void* recv, size_t count, DataType type, int peer, CommHandle comm, StreamHandle stream)) \
+  X(group_start, ncclGroupStart, Result, ())                                                                           \
   X(group_end, ncclGroupEnd, Result, ())
 
 }  // namespace nccl_abi

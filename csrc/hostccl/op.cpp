@@ -21,16 +21,26 @@ uint64_t total_of(const Parts& parts, int nranks) {
 
 const char* kind_name(Kind kind) {
   switch (kind) {
-    case Kind::kBarrier: return "barrier";
-    case Kind::kBroadcast: return "broadcast";
-    case Kind::kAllReduce: return "all_reduce";
-    case Kind::kReduce: return "reduce";
-    case Kind::kAllGather: return "all_gather";
-    case Kind::kGather: return "gather";
-    case Kind::kScatter: return "scatter";
-    case Kind::kReduceScatter: return "reduce_scatter";
-    case Kind::kAllToAll: return "all_to_all";
-    case Kind::kSplit: return "split";
+    case Kind::kBarrier:
+      return "barrier";
+    case Kind::kBroadcast:
+      return "broadcast";
+    case Kind::kAllReduce:
+      return "all_reduce";
+    case Kind::kReduce:
+      return "reduce";
+    case Kind::kAllGather:
+      return "all_gather";
+    case Kind::kGather:
+      return "gather";
+    case Kind::kScatter:
+      return "scatter";
+    case Kind::kReduceScatter:
+      return "reduce_scatter";
+    case Kind::kAllToAll:
+      return "all_to_all";
+    case Kind::kSplit:
+      return "split";
   }
   return "unknown";
 }

@@ -56,14 +56,11 @@ struct P2p::Channel {
         eager_out(out.eager_head, {&out.eager_tail},
                   segment.layout().eager_ring(segment.base(), segment.rank(), peer_rank),
                   segment.layout().eager_ring_bytes()),
-        bulk_out(out.bulk_head, {&out.bulk_tail},
-                 segment.layout().bulk_ring(segment.base(), segment.rank(), peer_rank),
+        bulk_out(out.bulk_head, {&out.bulk_tail}, segment.layout().bulk_ring(segment.base(), segment.rank(), peer_rank),
                  segment.layout().bulk_ring_bytes()),
-        eager_in(in.eager_head, in.eager_tail,
-                 segment.layout().eager_ring(segment.base(), peer_rank, segment.rank()),
+        eager_in(in.eager_head, in.eager_tail, segment.layout().eager_ring(segment.base(), peer_rank, segment.rank()),
                  segment.layout().eager_ring_bytes()),
-        bulk_in(in.bulk_head, in.bulk_tail,
-                segment.layout().bulk_ring(segment.base(), peer_rank, segment.rank()),
+        bulk_in(in.bulk_head, in.bulk_tail, segment.layout().bulk_ring(segment.base(), peer_rank, segment.rank()),
                 segment.layout().bulk_ring_bytes()) {}
 };
 
@@ -213,7 +210,8 @@ bool P2p::flush_outbox(Channel& channel, std::vector<Finished>& finished) {
 }
 
 void P2p::start_bulk(Channel& channel, uint64_t id) {
-  const auto at = std::find_if(channel.asked.begin(), channel.asked.end(), [id](const Pending& p) { return p.id == id; });
+  const auto at =
+      std::find_if(channel.asked.begin(), channel.asked.end(), [id](const Pending& p) { return p.id == id; });
   if (at != channel.asked.end()) channel.sending.splice(channel.sending.end(), channel.asked, at);
 }
 
@@ -256,8 +254,13 @@ void P2p::take_envelope(Channel& channel, const Envelope& envelope, std::vector<
     start_bulk(channel, envelope.id);
     return;
   }
-  Unexpected message{envelope.kind, static_cast<DataType>(envelope.type), envelope.tag, envelope.id, envelope.bytes,
-                     envelope.payload, {}};
+  Unexpected message{envelope.kind,
+                     static_cast<DataType>(envelope.type),
+                     envelope.tag,
+                     envelope.id,
+                     envelope.bytes,
+                     envelope.payload,
+                     {}};
   const bool in_ring = envelope.kind == EnvelopeKind::kEager && envelope.bytes > sizeof(envelope.payload);
   if (in_ring) {
     if (const size_t room = channel.eager_in.until_wrap(); room < envelope.bytes) channel.eager_in.consume(room);
@@ -286,7 +289,8 @@ bool P2p::match_unexpected(Queue& request, std::vector<Finished>& finished) {
   for (const auto& channel : channels_) {
     if (wanted.peer != kAnySource && wanted.peer != channel->peer) continue;
     auto& waiting = channel->unexpected;
-    const auto at = std::find_if(waiting.begin(), waiting.end(), [&](const Unexpected& m) { return m.tag == wanted.tag; });
+    const auto at =
+        std::find_if(waiting.begin(), waiting.end(), [&](const Unexpected& m) { return m.tag == wanted.tag; });
     if (at == waiting.end()) continue;
     Unexpected message = std::move(*at);
     message.data = message.kept.data();
@@ -340,11 +344,11 @@ bool P2p::check_fit(int source, const P2pRequest& receive, const Unexpected& mes
   auto what = [](size_t bytes, DataType type) {
     return std::string(type_name(type)) + "[" + std::to_string(bytes / element_size(type)) + "]";
   };
-  Failure failure = make_failure(
-      FailureKind::kMismatch, segment_.rank(),
-      "send and recv differ: rank " + std::to_string(source) + " sends " + what(message.bytes, message.type) +
-          " with tag " + std::to_string(message.tag) + " to rank " + std::to_string(segment_.rank()) +
-          ", which expects " + what(receive.bytes, receive.type));
+  Failure failure =
+      make_failure(FailureKind::kMismatch, segment_.rank(),
+                   "send and recv differ: rank " + std::to_string(source) + " sends " +
+                       what(message.bytes, message.type) + " with tag " + std::to_string(message.tag) + " to rank " +
+                       std::to_string(segment_.rank()) + ", which expects " + what(receive.bytes, receive.type));
   add_rank(failure, source);
   add_rank(failure, segment_.rank());
   std::snprintf(failure.op, sizeof(failure.op), "recv");
@@ -405,8 +409,8 @@ bool P2p::needs(int peer) {
 std::string P2p::label_of(const P2pRequest& request) const {
   const std::string peer = request.peer == kAnySource ? "any rank" : "rank " + std::to_string(request.peer);
   return std::string(request.is_send ? "send to " : "recv from ") + peer + " tag " + std::to_string(request.tag) + " " +
-         type_name(request.type) + "[" + std::to_string(request.bytes / std::max<size_t>(element_size(request.type), 1)) +
-         "]";
+         type_name(request.type) + "[" +
+         std::to_string(request.bytes / std::max<size_t>(element_size(request.type), 1)) + "]";
 }
 
 std::string P2p::label() {

@@ -140,16 +140,25 @@ class RollCall {
   void receive(Tracked& into, size_t peer, int tag, size_t bytes) {
     into.data.resize(bytes);
     into.done.store(false, std::memory_order_relaxed);
-    into.id = p2p_.post({.data = into.data.data(), .bytes = bytes, .peer = static_cast<int>(peer), .tag = tag,
-                         .done = Tracked::finished, .arg = &into});
+    into.id = p2p_.post({.data = into.data.data(),
+                         .bytes = bytes,
+                         .peer = static_cast<int>(peer),
+                         .tag = tag,
+                         .done = Tracked::finished,
+                         .arg = &into});
   }
 
   // Small messages leave at once; a large verdict needs its receiver, who waits for it.
   void send(size_t peer, int tag, const void* data, size_t bytes) {
     auto* message = new Tracked();
     message->data.assign(static_cast<const std::byte*>(data), static_cast<const std::byte*>(data) + bytes);
-    p2p_.post({.is_send = true, .data = message->data.data(), .bytes = bytes, .peer = static_cast<int>(peer), .tag = tag,
-               .done = [](void* arg, Result) { delete static_cast<Tracked*>(arg); }, .arg = message});
+    p2p_.post({.is_send = true,
+               .data = message->data.data(),
+               .bytes = bytes,
+               .peer = static_cast<int>(peer),
+               .tag = tag,
+               .done = [](void* arg, Result) { delete static_cast<Tracked*>(arg); },
+               .arg = message});
   }
 
   // Makes sure that nothing refers to `request` any more. One that cannot be cancelled is being delivered right now.
@@ -171,8 +180,8 @@ class RollCall {
 
 }  // namespace
 
-RollCallResult roll_call(const Segment& segment, const PeerWatch& watch, P2p& p2p, RollCallKind kind, const Report& mine,
-                         int64_t timeout_ns) {
+RollCallResult roll_call(const Segment& segment, const PeerWatch& watch, P2p& p2p, RollCallKind kind,
+                         const Report& mine, int64_t timeout_ns) {
   RollCall call(segment, watch, p2p, kind, mine, timeout_ns);
   return segment.rank() == 0 ? call.lead() : call.follow();
 }

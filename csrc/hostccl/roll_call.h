@@ -25,7 +25,7 @@ struct RollCallResult {
   std::vector<Report> reports;  // on kSuccess, by rank
 };
 
-RollCallResult roll_call(const Segment& segment, const PeerWatch& watch, P2p& p2p, RollCallKind kind, const Report& mine,
-                         int64_t timeout_ns);
+RollCallResult roll_call(const Segment& segment, const PeerWatch& watch, P2p& p2p, RollCallKind kind,
+                         const Report& mine, int64_t timeout_ns);
 
 }  // namespace hostccl

@@ -33,23 +33,37 @@ double decode(uint32_t bits, int exponent_bits, int mantissa_bits, bool has_infi
 
 double read_scalar(const void* scalar, nccl_abi::DataType type) {
   switch (type) {
-    case nccl_abi::kInt8: return load<int8_t>(scalar);
+    case nccl_abi::kInt8:
+      return load<int8_t>(scalar);
     case nccl_abi::kUint8:
-    case nccl_abi::kBool: return load<uint8_t>(scalar);
-    case nccl_abi::kInt16: return load<int16_t>(scalar);
-    case nccl_abi::kUint16: return load<uint16_t>(scalar);
-    case nccl_abi::kInt32: return load<int32_t>(scalar);
-    case nccl_abi::kUint32: return load<uint32_t>(scalar);
-    case nccl_abi::kInt64: return static_cast<double>(load<int64_t>(scalar));
-    case nccl_abi::kUint64: return static_cast<double>(load<uint64_t>(scalar));
+    case nccl_abi::kBool:
+      return load<uint8_t>(scalar);
+    case nccl_abi::kInt16:
+      return load<int16_t>(scalar);
+    case nccl_abi::kUint16:
+      return load<uint16_t>(scalar);
+    case nccl_abi::kInt32:
+      return load<int32_t>(scalar);
+    case nccl_abi::kUint32:
+      return load<uint32_t>(scalar);
+    case nccl_abi::kInt64:
+      return static_cast<double>(load<int64_t>(scalar));
+    case nccl_abi::kUint64:
+      return static_cast<double>(load<uint64_t>(scalar));
     case nccl_abi::kFloat32:
-    case nccl_abi::kComplex64: return load<float>(scalar);
+    case nccl_abi::kComplex64:
+      return load<float>(scalar);
     case nccl_abi::kFloat64:
-    case nccl_abi::kComplex128: return load<double>(scalar);
-    case nccl_abi::kFloat16: return decode(load<uint16_t>(scalar), 5, 10, true);
-    case nccl_abi::kBfloat16: return decode(load<uint16_t>(scalar), 8, 7, true);
-    case nccl_abi::kFloat8e4m3: return decode(load<uint8_t>(scalar), 4, 3, false);
-    case nccl_abi::kFloat8e5m2: return decode(load<uint8_t>(scalar), 5, 2, true);
+    case nccl_abi::kComplex128:
+      return load<double>(scalar);
+    case nccl_abi::kFloat16:
+      return decode(load<uint16_t>(scalar), 5, 10, true);
+    case nccl_abi::kBfloat16:
+      return decode(load<uint16_t>(scalar), 8, 7, true);
+    case nccl_abi::kFloat8e4m3:
+      return decode(load<uint8_t>(scalar), 4, 3, false);
+    case nccl_abi::kFloat8e5m2:
+      return decode(load<uint8_t>(scalar), 5, 2, true);
   }
   return 0;
 }

@@ -30,9 +30,12 @@ Failure Segment::failure() const {
   const auto deadline = pycomms::Deadline::after(20 * pycomms::kMillisecond);
   for (;;) {
     switch (static_cast<FaultWord>(fault_->word.load(std::memory_order_acquire))) {
-      case FaultWord::kHealthy: return Failure{};
-      case FaultWord::kPublished: return fault_->failure;
-      case FaultWord::kBeingWritten: break;
+      case FaultWord::kHealthy:
+        return Failure{};
+      case FaultWord::kPublished:
+        return fault_->failure;
+      case FaultWord::kBeingWritten:
+        break;
     }
     if (deadline.passed()) {
       return make_failure(FailureKind::kPeerDead, rank_, "a member died while it reported a failure");
@@ -64,15 +67,22 @@ void set_text(Failure& failure, const std::string& text) {
 
 Result result_of(FailureKind kind) {
   switch (kind) {
-    case FailureKind::kNone: return nccl_abi::kSuccess;
-    case FailureKind::kMismatch: return nccl_abi::kInvalidUsage;
+    case FailureKind::kNone:
+      return nccl_abi::kSuccess;
+    case FailureKind::kMismatch:
+      return nccl_abi::kInvalidUsage;
     case FailureKind::kPeerDead:
     case FailureKind::kAborted:
-    case FailureKind::kPeerClosed: return nccl_abi::kRemoteError;
-    case FailureKind::kTimeout: return nccl_abi::kTimeout;
-    case FailureKind::kInterrupted: return nccl_abi::kInternalError;
-    case FailureKind::kSystem: return nccl_abi::kSystemError;
-    case FailureKind::kUsage: return nccl_abi::kInvalidArgument;
+    case FailureKind::kPeerClosed:
+      return nccl_abi::kRemoteError;
+    case FailureKind::kTimeout:
+      return nccl_abi::kTimeout;
+    case FailureKind::kInterrupted:
+      return nccl_abi::kInternalError;
+    case FailureKind::kSystem:
+      return nccl_abi::kSystemError;
+    case FailureKind::kUsage:
+      return nccl_abi::kInvalidArgument;
   }
   return nccl_abi::kInternalError;
 }

@@ -49,15 +49,15 @@ class Stream {
   void main();
 
   const std::string name_;
-  std::mutex run_mutex_;                       // held by whoever runs an entry
-  Result result_ = nccl_abi::kSuccess;         // GUARDED_BY(run_mutex_): first error since the last notification
+  std::mutex run_mutex_;                // held by whoever runs an entry
+  Result result_ = nccl_abi::kSuccess;  // GUARDED_BY(run_mutex_): first error since the last notification
 
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<Entry> queue_;    // GUARDED_BY(mutex_)
-  bool stopping_ = false;      // GUARDED_BY(mutex_)
-  bool waiting_ = false;       // GUARDED_BY(mutex_): the thread sleeps in arrived_
-  std::thread thread_;         // GUARDED_BY(mutex_)
+  std::deque<Entry> queue_;  // GUARDED_BY(mutex_)
+  bool stopping_ = false;    // GUARDED_BY(mutex_)
+  bool waiting_ = false;     // GUARDED_BY(mutex_): the thread sleeps in arrived_
+  std::thread thread_;       // GUARDED_BY(mutex_)
 };
 
 }  // namespace hostccl

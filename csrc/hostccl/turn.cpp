@@ -72,7 +72,8 @@ Failure Lane::Turn::on_timeout(int64_t waited_ns) {
   std::vector<int> here, missing;
   for (int rank = 0; rank < lane_.nranks_; ++rank) (has_arrived(rank) ? here : missing).push_back(rank);
   Failure failure = make_failure(FailureKind::kTimeout, lane_.rank_, "");
-  std::string text = label() + ": timeout after " + seconds(waited_ns) + " on rank " + std::to_string(lane_.rank_) + ": ";
+  std::string text =
+      label() + ": timeout after " + seconds(waited_ns) + " on rank " + std::to_string(lane_.rank_) + ": ";
   if (missing.empty()) {
     text += "all ranks have entered it, and the data did not come";
   } else {

@@ -123,9 +123,11 @@ TEST(counts_per_rank) {
         std::vector<void*> out(n);
         for (size_t r = 0; r < n; ++r) pieces[r].resize(counts[r] + 1), out[r] = pieces[r].data();
         const std::vector<float> mine = filled(rank, counts[static_cast<size_t>(rank)] + 1);
-        expect_success(hostcclAllGatherv(mine.data(), out.data(), counts.data(), kFloat32, comm, nullptr), "all_gather_v");
+        expect_success(hostcclAllGatherv(mine.data(), out.data(), counts.data(), kFloat32, comm, nullptr),
+                       "all_gather_v");
         for (size_t r = 0; r < n; ++r) {
-          for (size_t i = 0; i < counts[r]; ++i) expect(pieces[r][i] == value(static_cast<int>(r), i), "all_gather_v value");
+          for (size_t i = 0; i < counts[r]; ++i)
+            expect(pieces[r][i] == value(static_cast<int>(r), i), "all_gather_v value");
         }
         // rank r sends (r + peer) units to peer
         std::vector<size_t> sent(n), got(n);
@@ -138,8 +140,9 @@ TEST(counts_per_rank) {
           from[r].resize(got[r] + 1);
           to_list[r] = to[r].data(), from_list[r] = from[r].data();
         }
-        expect_success(hostcclAllToAllv(to_list.data(), sent.data(), from_list.data(), got.data(), kFloat32, comm, nullptr),
-                       "all_to_all_v");
+        expect_success(
+            hostcclAllToAllv(to_list.data(), sent.data(), from_list.data(), got.data(), kFloat32, comm, nullptr),
+            "all_to_all_v");
         for (size_t r = 0; r < n; ++r) {
           for (size_t i = 0; i < got[r]; ++i) {
             expect(from[r][i] == value(static_cast<int>(r) * 10 + rank, i), "all_to_all_v value");
@@ -170,7 +173,8 @@ TEST(premultiplied_sum_uses_each_ranks_factor) {
       expect_success(ncclAllReduce(data.data(), data.data(), count, kFloat32, op, comm, nullptr), "all_reduce");
       expect_success(ncclRedOpDestroy(op, comm), "destroy");
       for (size_t i = 0; i < count; ++i) expect(data[i] == value(0, i) + 2 * value(1, i) + 3 * value(2, i), "value");
-      expect(ncclAllReduce(data.data(), data.data(), count, kFloat32, op, comm, nullptr) == kInvalidArgument, "stale op");
+      expect(ncclAllReduce(data.data(), data.data(), count, kFloat32, op, comm, nullptr) == kInvalidArgument,
+             "stale op");
     });
     CHECK_EQ(errors, std::string());
   }
@@ -207,10 +211,16 @@ TEST(streams_run_in_order_and_notify) {
     std::atomic<int> ended{0};
     for (size_t i = 0; i < kOps; ++i) {
       data[i] = filled(rank, i % 2 ? kCount : 10);
-      expect_success(ncclAllReduce(data[i].data(), data[i].data(), data[i].size(), kFloat32, kSum, comm, stream), "issue");
-      expect_success(hostcclStreamNotify(stream, [](void* arg, Result r) { *static_cast<std::atomic<int>*>(arg) += r == kSuccess; }, &ended), "notify");
+      expect_success(ncclAllReduce(data[i].data(), data[i].data(), data[i].size(), kFloat32, kSum, comm, stream),
+                     "issue");
+      expect_success(
+          hostcclStreamNotify(
+              stream, [](void* arg, Result r) { *static_cast<std::atomic<int>*>(arg) += r == kSuccess; }, &ended),
+          "notify");
     }
-    if (rank == 1) while (hostcclStreamHelp(stream)) {}
+    if (rank == 1)
+      while (hostcclStreamHelp(stream)) {
+      }
     expect_success(hostcclStreamDestroy(stream), "destroy");
     expect(ended == static_cast<int>(kOps), "every notification came");
     for (const auto& one : data) {

@@ -33,8 +33,8 @@ bool names(const Failure& failure, int rank) {
 }
 
 // Rank 0 does one thing, all others another; all must hear kMismatch and both descriptions.
-void expect_mismatch(const std::function<Result(bool odd_one, float* data, CommHandle comm)>& call, const std::string& a,
-                     const std::string& b) {
+void expect_mismatch(const std::function<Result(bool odd_one, float* data, CommHandle comm)>& call,
+                     const std::string& a, const std::string& b) {
   for (const int nranks : {2, 4}) {
     const std::string errors = run_world(nranks, [&](int rank, CommHandle comm) {
       std::vector<float> data(256, 1);
@@ -63,11 +63,9 @@ TEST(mismatch_of_kind) {
 }
 
 TEST(mismatch_of_count_also_between_small_and_large) {
-  expect_mismatch(
-      [](bool odd, float* data, CommHandle comm) {
-        return ncclAllReduce(data, data, odd ? 8 : 9, kFloat32, kSum, comm, nullptr);
-      },
-      "float32[8]", "float32[9]");
+  expect_mismatch([](bool odd, float* data,
+                     CommHandle comm) { return ncclAllReduce(data, data, odd ? 8 : 9, kFloat32, kSum, comm, nullptr); },
+                  "float32[8]", "float32[9]");
   std::vector<float> large(1'000'000);
   expect_mismatch(
       [&](bool odd, float* data, CommHandle comm) {
@@ -88,11 +86,9 @@ TEST(mismatch_of_type_reduction_and_root) {
         return ncclAllReduce(data, data, 8, kFloat32, odd ? kMax : kSum, comm, nullptr);
       },
       "float32[8] max", "float32[8] sum");
-  expect_mismatch(
-      [](bool odd, float* data, CommHandle comm) {
-        return ncclBroadcast(data, data, 8, kFloat32, odd ? 0 : 1, comm, nullptr);
-      },
-      "root 0", "root 1");
+  expect_mismatch([](bool odd, float* data,
+                     CommHandle comm) { return ncclBroadcast(data, data, 8, kFloat32, odd ? 0 : 1, comm, nullptr); },
+                  "root 0", "root 1");
 }
 
 TEST(mismatch_of_pairwise_counts) {
@@ -101,9 +97,11 @@ TEST(mismatch_of_pairwise_counts) {
     const void* send[] = {in, in + 4};
     void* recv[] = {out, out + 4};
     const size_t sent[] = {2, 2}, got[] = {2, rank == 0 ? size_t{3} : size_t{2}};
-    expect(hostcclAllToAllv(send, sent, recv, got, kFloat32, comm, nullptr) == kInvalidUsage || rank == 1, "rank 0 sees it");
+    expect(hostcclAllToAllv(send, sent, recv, got, kFloat32, comm, nullptr) == kInvalidUsage || rank == 1,
+           "rank 0 sees it");
     expect(hostcclBarrier(comm, nullptr) == kInvalidUsage, "both have it");
-    expect(std::strstr(failure_of(comm).text, "rank 1 sends 2 elements to rank 0, which expects 3"), failure_of(comm).text);
+    expect(std::strstr(failure_of(comm).text, "rank 1 sends 2 elements to rank 0, which expects 3"),
+           failure_of(comm).text);
   });
   CHECK_EQ(errors, std::string());
 }
@@ -112,7 +110,8 @@ TEST(mismatch_between_send_and_recv) {
   const std::string errors = run_world(2, [](int rank, CommHandle comm) {
     float data[4] = {};
     if (rank == 0) hostcclSend(data, 4, kFloat32, 1, 7, comm, nullptr, nullptr);
-    if (rank == 1) expect(hostcclRecv(data, 3, kFloat32, 0, 7, comm, nullptr, nullptr, nullptr) == kInvalidUsage, "recv");
+    if (rank == 1)
+      expect(hostcclRecv(data, 3, kFloat32, 0, 7, comm, nullptr, nullptr, nullptr) == kInvalidUsage, "recv");
     expect(hostcclBarrier(comm, nullptr) == kInvalidUsage, "both have it");
     expect(std::strstr(failure_of(comm).text, "sends float32[4] with tag 7"), failure_of(comm).text);
   });
@@ -193,7 +192,8 @@ TEST(missing_ranks_are_named_when_initialisation_times_out) {
 namespace {
 
 // Runs `child` as rank 1 in a process of its own and `parent` as rank 0 here.
-void with_a_process(const std::function<void(CommHandle)>& parent, const std::function<void(CommHandle)>& child, pid_t* pid) {
+void with_a_process(const std::function<void(CommHandle)>& parent, const std::function<void(CommHandle)>& child,
+                    pid_t* pid) {
   UniqueId id;
   CHECK_EQ(ncclGetUniqueId(&id), kSuccess);  // its thread lives here, in the parent
   *pid = fork();

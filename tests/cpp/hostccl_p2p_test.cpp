@@ -33,7 +33,8 @@ void wait_for(CommHandle comm, const std::atomic<int>& counter, int wanted) {
 }  // namespace
 
 TEST(ping_pong_of_all_sizes) {
-  for (const size_t count : {size_t{0}, size_t{1}, size_t{24}, size_t{25}, size_t{4096}, size_t{4097}, size_t{1'000'003}}) {
+  for (const size_t count :
+       {size_t{0}, size_t{1}, size_t{24}, size_t{25}, size_t{4096}, size_t{4097}, size_t{1'000'003}}) {
     const std::string errors = run_world(2, [&](int rank, CommHandle comm) {
       for (int round = 0; round < 20; ++round) {
         std::vector<int32_t> in(count);
@@ -64,7 +65,8 @@ TEST(tags_match_out_of_order_and_any_source_tells_the_source) {
           for (int k = 0; k < 2; ++k) {
             std::vector<int32_t> in(count);
             RecvStatus status{};
-            expect_success(hostcclRecv(in.data(), count, kInt32, kAnySource, tag, comm, nullptr, nullptr, &status), "recv");
+            expect_success(hostcclRecv(in.data(), count, kInt32, kAnySource, tag, comm, nullptr, nullptr, &status),
+                           "recv");
             expect(in == message(status.source * 100 + tag, count), "value");
             seen += status.source;
           }
@@ -74,7 +76,9 @@ TEST(tags_match_out_of_order_and_any_source_tells_the_source) {
         std::vector<std::vector<int32_t>> out;
         for (int tag = 0; tag < kTags; ++tag) out.push_back(message(rank * 100 + tag, count));
         for (int tag = 0; tag < kTags; ++tag) {
-          expect_success(hostcclSend(out[static_cast<size_t>(tag)].data(), count, kInt32, 0, tag, comm, count_success, &ended), "send");
+          expect_success(
+              hostcclSend(out[static_cast<size_t>(tag)].data(), count, kInt32, 0, tag, comm, count_success, &ended),
+              "send");
         }
         wait_for(comm, ended, kTags);
       }
@@ -94,10 +98,12 @@ TEST(everybody_to_everybody_at_once_also_to_oneself) {
         expect_success(ncclRecv(in[static_cast<size_t>(peer)].data(), count, kInt32, peer, comm, nullptr), "recv");
       }
       std::vector<float> sum{1};
-      expect_success(ncclAllReduce(sum.data(), sum.data(), 1, kFloat32, kSum, comm, nullptr), "all_reduce in the group");
+      expect_success(ncclAllReduce(sum.data(), sum.data(), 1, kFloat32, kSum, comm, nullptr),
+                     "all_reduce in the group");
       expect_success(ncclGroupEnd(), "end");
       expect(sum[0] == 4, "sum");
-      for (int peer = 0; peer < 4; ++peer) expect(in[static_cast<size_t>(peer)] == message(peer * 10 + rank, count), "value");
+      for (int peer = 0; peer < 4; ++peer)
+        expect(in[static_cast<size_t>(peer)] == message(peer * 10 + rank, count), "value");
     });
     CHECK_EQ(errors, std::string());
   }
