@@ -27,9 +27,7 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
     parent = getattr(opts, "split_from", None)  # torch >= 2.14 splits groups of a bound device
     if isinstance(parent, _C.Backend):
         return parent.split(opts.store, opts.global_ranks_in_group, own)
-    return _C.create(
-        opts.store, opts.group_rank, opts.group_size, own, str(config().engine), config().vector_width
-    )
+    return _C.create(opts.store, opts.group_rank, opts.group_size, own, str(config().engine), config().vector_width)
 
 
 def _options(given: object | None) -> _C.Options:
