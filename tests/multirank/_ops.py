@@ -152,6 +152,12 @@ def gather(s: Site) -> list[Result]:
     return [s.from_rank(tensor, rank) for rank, tensor in enumerate(out or [])]
 
 
+def gather_into_tensor(s: Site) -> list[Result]:
+    out = s.empty(s.count * s.world) if s.is_root else None
+    s.call(dist.gather_into_tensor, s.mine(s.count), out, dst=s.root)
+    return [] if out is None else [s.from_rank(part, rank) for rank, part in enumerate(_parts(out, s.world))]
+
+
 def scatter(s: Site) -> list[Result]:
     out = s.empty(s.count)
     pieces = [s.mine(s.count, rank * s.count) for rank in range(s.world)] if s.is_root else None
@@ -332,4 +338,6 @@ MOVING: dict[str, Operation] = {
     "all_gather_into_tensor_coalesced": all_gather_into_tensor_coalesced,
     "barrier": barrier,
 }
+if hasattr(dist, "gather_into_tensor"):  # torch >= 2.14
+    MOVING["gather_into_tensor"] = gather_into_tensor
 OPERATIONS = REDUCING | MOVING

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._ops import Case
 
 _GLOO_DTYPES = (torch.float64, torch.float32, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8)
-_GLOO_LACKS = ("all_gather_uneven", "reduce_scatter_uneven", "all_to_all", "all_to_all_uneven")
+_GLOO_LACKS = ("all_gather_uneven", "gather_into_tensor", "reduce_scatter_uneven", "all_to_all", "all_to_all_uneven")
 
 
 def supported(backend: str, case: Case) -> bool:

@@ -174,6 +174,37 @@ def test_works_may_be_waited_for_in_any_order(ranks: Ranks, world: int) -> None:
     ranks.run(check_many_in_flight, world=world)
 
 
+def check_coalesced_block(rank: int, world: int, rounds: int) -> None:
+    """One work for a block of all kinds of operations: when it is done, all of them are."""
+    group: Any = _get_default_group()
+    cpu = torch.device("cpu")
+    for number in range(rounds):
+        count = 1 + 4000 * number
+        mine = torch.full((count,), float(rank + 1))
+        summed, sent, received = mine.clone(), mine.clone(), torch.empty(count)
+        copied, gathered, exchanged = mine.clone(), torch.empty(count * world), torch.empty(world * count)
+        group._start_coalescing(cpu)
+        group.allreduce([summed])
+        group.send([sent], (rank + 1) % world, 0)
+        group.recv([received], (rank - 1) % world, 0)
+        group.broadcast(copied, world - 1)
+        group._allgather_base(gathered, mine)
+        group.alltoall_base(exchanged, mine.repeat(world), [], [])
+        group._end_coalescing(cpu).wait()
+        in_order = torch.arange(1.0, world + 1).repeat_interleave(count)
+        assert torch.equal(summed, torch.full((count,), _sum(world)))
+        assert torch.equal(received, torch.full((count,), float((rank - 1) % world + 1)))
+        assert torch.equal(copied, torch.full((count,), float(world)))
+        assert torch.equal(gathered, in_order)
+        assert torch.equal(exchanged, in_order)
+
+
+@pytest.mark.nccl2_only("gloo does not coalesce")
+@pytest.mark.parametrize("world", [2, 3])
+def test_the_work_of_a_coalesced_block_covers_all_of_it(ranks: Ranks, world: int) -> None:
+    ranks.run(check_coalesced_block, 20, world=world)
+
+
 def check_duration(rank: int, world: int) -> float:
     group: Any = _get_default_group()
     group._enable_collectives_timing()
