@@ -15,11 +15,11 @@
 
 #include "base/shared_memory.h"
 #include "base/thread.h"
+#include "hostccl/segment.h"
 
 namespace hostccl {
 namespace {
 
-using pycomms::Code;
 using pycomms::Deadline;
 using pycomms::Fd;
 using pycomms::Status;
@@ -47,7 +47,7 @@ struct Hello {
 
 struct Reply {
   int32_t ok;  // then a descriptor comes with it
-  char text[508];
+  Failure failure;
 };
 
 int poll_ms(int64_t ns) { return static_cast<int>(std::clamp<int64_t>(ns / pycomms::kMillisecond, 1, 1000)); }
@@ -78,12 +78,6 @@ void send_reply(const Fd& to, const Reply& reply, int descriptor) {
   }
   // A rank that has gone meanwhile needs no reply.
   static_cast<void>(sendmsg(to.get(), &message, MSG_NOSIGNAL));
-}
-
-Reply refusal(const std::string& text) {
-  Reply reply{};
-  std::snprintf(reply.text, sizeof(reply.text), "%s", text.c_str());
-  return reply;
 }
 
 // The creator's side: collects the ranks of one communicator.
@@ -138,7 +132,7 @@ class Reception {
     if (spoke) {
       guest.settled = true;
     } else if (!guest.settled) {
-      return refuse_all("rank " + std::to_string(guest.rank) + " left while the communicator was being made");
+      return refuse_all(blame(FailureKind::kPeerDead, guest.rank, "left while the communicator was being made"));
     } else {
       guests_.erase(guests_.begin() + static_cast<ptrdiff_t>(index));
     }
@@ -155,19 +149,22 @@ class Reception {
     }
     guest.rank = hello.rank;
     if (hello.nranks != nranks_) {
-      return refuse_all("rank " + std::to_string(hello.rank) + " was started with " + std::to_string(hello.nranks) +
-                        " ranks, others with " + std::to_string(nranks_));
+      return refuse_all(blame(FailureKind::kMismatch, hello.rank,
+                              "was started with " + std::to_string(hello.nranks) + " ranks, others with " +
+                                  std::to_string(nranks_)));
     }
     const auto twins =
         std::count_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank == hello.rank; });
-    if (twins > 1) return refuse_all("two processes came as rank " + std::to_string(hello.rank));
+    if (twins > 1) return refuse_all(blame(FailureKind::kMismatch, hello.rank, "came twice"));
     const auto here = std::count_if(guests_.begin(), guests_.end(), [](const Guest& g) { return g.rank >= 0; });
     if (here == nranks_) hand_out();
   }
 
   void hand_out() {
     auto segment = pycomms::create_shared_memory("pycomms", segment_bytes_);
-    if (!segment.is_ok()) return refuse_all(segment.status().message());
+    if (!segment.is_ok()) {
+      return refuse_all(make_failure(FailureKind::kSystem, -1, segment.status().message()));
+    }
     handed_out_ = true;
     Reply reply{};
     reply.ok = 1;
@@ -176,20 +173,30 @@ class Reception {
     }
   }
 
-  void refuse_all(const std::string& text) {
+  void refuse_all(const Failure& failure) {
     for (const Guest& guest : guests_) {
-      if (guest.rank >= 0) send_reply(guest.socket, refusal(text), -1);
+      if (guest.rank >= 0) send_reply(guest.socket, Reply{0, failure}, -1);
     }
     over_ = true;
   }
 
-  std::string missing_ranks() const {
+  static Failure blame(FailureKind kind, int rank, const std::string& what) {
+    Failure failure = make_failure(kind, -1, "rank " + std::to_string(rank) + " " + what);
+    add_rank(failure, rank);
+    return failure;
+  }
+
+  Failure missing_ranks() const {
+    Failure failure = make_failure(FailureKind::kTimeout, -1, "");
     std::string text;
     for (int rank = 0; rank < nranks_; ++rank) {
       const bool here = std::any_of(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank == rank; });
-      if (!here) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+      if (here) continue;
+      text += (text.empty() ? "" : ", ") + std::to_string(rank);
+      add_rank(failure, rank);
     }
-    return "these ranks did not come in time: " + text;
+    set_text(failure, "these ranks did not come in time: " + text);
+    return failure;
   }
 
   Fd listener_;
@@ -202,7 +209,12 @@ class Reception {
   bool over_ = false;
 };
 
-pycomms::Result<Lobby> receive_segment(Fd socket) {
+std::optional<Lobby> refuse(Failure& why, FailureKind kind, const std::string& text) {
+  why = make_failure(kind, -1, text);
+  return std::nullopt;
+}
+
+std::optional<Lobby> receive_segment(Fd socket, Failure& why) {
   Reply reply{};
   iovec data{&reply, sizeof(reply)};
   msghdr message{};
@@ -213,13 +225,17 @@ pycomms::Result<Lobby> receive_segment(Fd socket) {
   message.msg_controllen = sizeof(control);
   const ssize_t got = recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
   if (got != sizeof(reply)) {
-    return Status(Code::kPeerFailure,
+    return refuse(why, FailureKind::kPeerDead,
                   "the process that made the unique id ended while the communicator was being made");
   }
-  if (reply.ok == 0) return Status(Code::kTimeout, reply.text);
+  if (reply.ok == 0) {
+    why = reply.failure;
+    return std::nullopt;
+  }
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) {
-    return Status(Code::kSystem, "the shared segment did not come with the reply (descriptor limit reached?)");
+    return refuse(why, FailureKind::kSystem,
+                  "the shared segment did not come with the reply (descriptor limit reached?)");
   }
   int descriptor;
   std::memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
@@ -262,25 +278,27 @@ void Lobby::leave() {
   socket_.reset();
 }
 
-bool Lobby::all_well(std::string& why) const {
+bool Lobby::all_well(Failure& why) const {
   Reply reply{};
   if (recv(socket_.get(), &reply, sizeof(reply), MSG_DONTWAIT) != sizeof(reply) || reply.ok != 0) return true;
-  why = reply.text;
+  why = reply.failure;
   return false;
 }
 
-pycomms::Result<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, size_t bytes, Deadline deadline,
-                            const std::atomic<bool>& cancelled) {
+std::optional<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, size_t bytes, Deadline deadline,
+                          const std::atomic<bool>& cancelled, Failure& why) {
   Address address;
   std::memcpy(&address, id.internal, sizeof(address));
   if (std::memcmp(address.magic, kMagic, sizeof(kMagic)) != 0) {
-    return Status(Code::kInvalidArgument, "the unique id was not made by this library (or by another version of it)");
+    return refuse(why, FailureKind::kUsage, "the unique id was not made by this library (or by another version of it)");
   }
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   socklen_t length;
   const sockaddr_un where = socket_address(address, length);
   if (!socket || connect(socket.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0) {
-    return Status::system("reaching the process that made the unique id (it must be on this host and alive)");
+    return refuse(why, FailureKind::kSystem,
+                  Status::system("reaching the process that made the unique id (it must be on this host and alive)")
+                      .message());
   }
   Hello hello{};
   std::memcpy(hello.secret, address.secret, kSecretBytes);
@@ -289,15 +307,15 @@ pycomms::Result<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, 
   hello.segment_bytes = bytes;
   hello.timeout_ns = deadline.left();
   if (send(socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
-    return Status::system("joining the communicator");
+    return refuse(why, FailureKind::kSystem, Status::system("joining the communicator").message());
   }
   constexpr int64_t kGrace = pycomms::kSecond;  // the reply that names the missing ranks comes just after the deadline
   while (!cancelled.load(std::memory_order_acquire)) {
     pollfd look{socket.get(), POLLIN, 0};
-    if (poll(&look, 1, poll_ms(kLookAround)) > 0) return receive_segment(std::move(socket));
-    if (pycomms::now_ns() > deadline.ns() + kGrace) return Status(Code::kTimeout, "no answer while joining");
+    if (poll(&look, 1, poll_ms(kLookAround)) > 0) return receive_segment(std::move(socket), why);
+    if (pycomms::now_ns() > deadline.ns() + kGrace) return refuse(why, FailureKind::kTimeout, "no answer while joining");
   }
-  return Status(Code::kCancelled, "aborted while the communicator was being made");
+  return refuse(why, FailureKind::kAborted, "aborted while the communicator was being made");
 }
 
 }  // namespace hostccl

@@ -8,13 +8,13 @@
 
 #include <atomic>
 #include <cstddef>
-#include <string>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/status.h"
-#include "hostccl/nccl_abi.h"
+#include "hostccl/hostccl.h"
 
 namespace hostccl {
 
@@ -29,7 +29,7 @@ class Lobby {
   // This rank sees all others in the segment, and will not come back.
   void leave();
   // Does not block. False when a rank has died since; `why` says which.
-  bool all_well(std::string& why) const;
+  bool all_well(Failure& why) const;
 
  private:
   pycomms::Fd segment_;
@@ -37,8 +37,9 @@ class Lobby {
 };
 
 // Blocks until all `nranks` ranks have joined under `id`; every one of them gets the same zeroed segment of `bytes`.
-// `cancelled` is looked at now and then. The error of a missed deadline names the ranks that did not come.
-pycomms::Result<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, size_t bytes,
-                            pycomms::Deadline deadline, const std::atomic<bool>& cancelled);
+// `cancelled` is looked at now and then. Otherwise nothing, and `why`; that of a missed deadline names the ranks that did
+// not come.
+std::optional<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, size_t bytes, pycomms::Deadline deadline,
+                          const std::atomic<bool>& cancelled, Failure& why);
 
 }  // namespace hostccl

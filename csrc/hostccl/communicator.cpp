@@ -16,27 +16,6 @@ namespace {
 constexpr int64_t kDefaultTimeout = 1800 * pycomms::kSecond;
 constexpr int kFirstPreMul = 5;  // reductions below are NCCL's own
 
-FailureKind kind_of(pycomms::Code code) {
-  switch (code) {
-    case pycomms::Code::kOk:
-      return FailureKind::kNone;
-    case pycomms::Code::kInvalidArgument:
-    case pycomms::Code::kInvalidState:
-      return FailureKind::kUsage;
-    case pycomms::Code::kTimeout:
-      return FailureKind::kTimeout;
-    case pycomms::Code::kCancelled:
-      return FailureKind::kAborted;
-    case pycomms::Code::kPeerFailure:
-      return FailureKind::kPeerDead;
-    case pycomms::Code::kMismatch:
-      return FailureKind::kMismatch;
-    case pycomms::Code::kSystem:
-      return FailureKind::kSystem;
-  }
-  return FailureKind::kSystem;
-}
-
 // Waiting for the members to show up in the segment.
 class Assembling final : public Waiting {
  public:
@@ -93,9 +72,9 @@ void Communicator::start_join(const nccl_abi::UniqueId& id, int64_t timeout_ns) 
 Failure Communicator::join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns) {
   const auto deadline = pycomms::Deadline::after(timeout_ns);
   const size_t bytes = Layout(nranks_).total_bytes();
-  auto lobby = join(id, rank_, nranks_, bytes, deadline, cancelled_);
-  if (!lobby.is_ok()) return make_failure(kind_of(lobby.status().code()), rank_, lobby.status().message());
-  return set_up(lobby.value(), deadline);
+  Failure why{};
+  std::optional<Lobby> lobby = join(id, rank_, nranks_, bytes, deadline, cancelled_, why);
+  return lobby ? set_up(*lobby, deadline) : why;
 }
 
 Failure Communicator::set_up(Lobby& lobby, pycomms::Deadline deadline) {
@@ -124,12 +103,12 @@ Failure Communicator::wait_for_members(Lobby& lobby, pycomms::Deadline deadline)
     }
     return true;
   };
-  std::string why;
+  Failure why{};
   if (!waiter.until(
           [&] { return assembled() || !lobby.all_well(why) || cancelled_.load(std::memory_order_acquire); })) {
     return segment_->failure();
   }
-  if (!why.empty()) return make_failure(FailureKind::kPeerDead, rank_, why);
+  if (why.kind != FailureKind::kNone) return why;
   if (!assembled()) return make_failure(FailureKind::kAborted, rank_, "aborted while the communicator was being made");
   lobby.leave();
   watch_->start();

@@ -186,6 +186,7 @@ TEST(missing_ranks_are_named_when_initialisation_times_out) {
   CommHandle comm = nullptr;
   CHECK_EQ(ncclCommInitRankConfig(&comm, 3, id, 1, nullptr), kTimeout);
   CHECK(std::strstr(ncclGetLastError(comm), "did not come in time: 0, 2") != nullptr);
+  CHECK(names(failure_of(comm), 0) && names(failure_of(comm), 2));
   CHECK_EQ(ncclCommDestroy(comm), kSuccess);
 }
 
