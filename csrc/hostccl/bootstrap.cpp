@@ -149,9 +149,9 @@ class Reception {
     }
     guest.rank = hello.rank;
     if (hello.nranks != nranks_) {
-      return refuse_all(blame(FailureKind::kMismatch, hello.rank,
-                              "was started with " + std::to_string(hello.nranks) + " ranks, others with " +
-                                  std::to_string(nranks_)));
+      return refuse_all(
+          blame(FailureKind::kMismatch, hello.rank,
+                "was started with " + std::to_string(hello.nranks) + " ranks, others with " + std::to_string(nranks_)));
     }
     const auto twins =
         std::count_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank == hello.rank; });
@@ -296,9 +296,9 @@ std::optional<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, si
   socklen_t length;
   const sockaddr_un where = socket_address(address, length);
   if (!socket || connect(socket.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0) {
-    return refuse(why, FailureKind::kSystem,
-                  Status::system("reaching the process that made the unique id (it must be on this host and alive)")
-                      .message());
+    return refuse(
+        why, FailureKind::kSystem,
+        Status::system("reaching the process that made the unique id (it must be on this host and alive)").message());
   }
   Hello hello{};
   std::memcpy(hello.secret, address.secret, kSecretBytes);
@@ -313,7 +313,8 @@ std::optional<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, si
   while (!cancelled.load(std::memory_order_acquire)) {
     pollfd look{socket.get(), POLLIN, 0};
     if (poll(&look, 1, poll_ms(kLookAround)) > 0) return receive_segment(std::move(socket), why);
-    if (pycomms::now_ns() > deadline.ns() + kGrace) return refuse(why, FailureKind::kTimeout, "no answer while joining");
+    if (pycomms::now_ns() > deadline.ns() + kGrace)
+      return refuse(why, FailureKind::kTimeout, "no answer while joining");
   }
   return refuse(why, FailureKind::kAborted, "aborted while the communicator was being made");
 }
