@@ -80,6 +80,22 @@ TEST(continuations_run_in_order_and_late_ones_at_once) {
   CHECK(!OpState::is_running_continuations());
 }
 
+TEST(what_runs_before_the_end_is_over_when_a_waiter_returns) {
+  for (int round = 0; round < 200; ++round) {
+    const auto op = make();
+    std::atomic<bool> ran{false};
+    op->set_before_end([&] {
+      CHECK(!op->has_ended());
+      ran = true;
+    });
+    std::thread ender([&] { op->end(Outcome::kDone); });
+    const Wait seen = op->wait(Deadline::after(kLong), true, nullptr);
+    const bool over = ran;
+    ender.join();
+    CHECK(seen == Wait::kEnded && over);
+  }
+}
+
 TEST(every_continuation_runs_once_whatever_the_race) {
   for (int round = 0; round < 300; ++round) {
     const auto op = make();

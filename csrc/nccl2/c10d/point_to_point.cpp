@@ -56,8 +56,8 @@ WorkPtr Backend::endCoalescing() {
   if (block_ == nullptr) throw_value_error("endCoalescing", "no coalesced block is open");
   const auto block = std::exchange(block_, nullptr);
   auto work = make_work(OpKind::kCoalesced, {}, {});
-  work->follow(block);
   block->set_open(false);
+  work->follow(block);
   if (is_watched()) watch(block);
   communicator_->end(*block, {});
   return work;

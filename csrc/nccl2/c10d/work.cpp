@@ -63,8 +63,13 @@ void Work::set_ended(uint64_t sequence) {
 
 void Work::follow(std::shared_ptr<TensorOp> state) {
   state_ = std::move(state);
-  if (recordFunctionEndCallback_) {
-    state_->then([record = std::exchange(recordFunctionEndCallback_, nullptr)](const OpState&) { record(); });
+  if (!recordFunctionEndCallback_) return;
+  auto record_end = std::exchange(recordFunctionEndCallback_, nullptr);
+  if (state_->is_open()) {
+    record_end();  // of an operation in a block the profiler shows the call
+  } else {
+    // Whoever waited may stop the profiler at once, so the event must be complete by then.
+    state_->set_before_end(std::move(record_end));
   }
 }
 

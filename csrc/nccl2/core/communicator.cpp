@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kTearDown = 10 * kSecond;    // of waiting for callers and peers while closing
 constexpr int64_t kEngineGrace = 1 * kSecond;  // the engine's own deadline comes first: it names who is missing
 constexpr int64_t kInterruptPoll = 50 * kMillisecond;
+constexpr int kIdMaker = 0;  // the rank that makes the unique id of a new communicator
 
 // Waits a little longer each time: a connection takes tens of microseconds to seconds.
 class Backoff {
@@ -73,7 +74,7 @@ Error Communicator::start() {
   if (rendezvous_ == nullptr || started_.exchange(true)) return {};
   const Deadline deadline = Deadline::after(timeout());
   UniqueId id{};
-  if (rank() == 0) {
+  if (rank() == kIdMaker) {
     if (engine_.nccl.get_unique_id(&id) != nccl_abi::kSuccess) {
       return make_error(ErrorKind::kSystem,
                         "the engine has no unique id to give: " + last_engine_text(engine_, nullptr));
@@ -277,6 +278,9 @@ Error Communicator::explain(EngineResult result, OpKind kind, uint64_t sequence)
   ErrorDetail detail;
   detail.kind = explanation.kind;
   detail.ranks = explanation.ranks;
+  // The engine knows that the maker of the unique id is gone, and we know who that was.
+  const bool maker_gone = kind == OpKind::kConnect && explanation.kind == ErrorKind::kPeerFailure;
+  if (maker_gone && detail.ranks.empty()) detail.ranks = {kIdMaker};
   detail.op = explanation.op.empty() ? traits(kind).name : explanation.op;
   detail.sequence = explanation.sequence != 0 ? explanation.sequence : sequence;
   detail.group = options_.group;

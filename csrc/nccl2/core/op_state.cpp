@@ -49,6 +49,7 @@ bool OpState::end(Outcome outcome, Error error) {
   }
   error_ = std::move(error);
   ended_ns_ = now_ns();
+  if (before_end_) before_end_();
   outcome_.store(static_cast<uint32_t>(outcome), std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0) futex_wake_all(outcome_);
   run_continuations();

@@ -46,6 +46,10 @@ class OpState : public std::enable_shared_from_this<OpState> {
   enum class WaitResult { kEnded, kExpired, kInterrupted };
   WaitResult wait(Deadline deadline, bool may_help, bool (*interrupted)());
 
+  // Runs just before anybody can see that the operation has ended, on the thread that ends it; it must not wait for it.
+  // Set by the issuer, before the operation is issued.
+  void set_before_end(std::function<void()> hook) { before_end_ = std::move(hook); }
+
   // Runs `next` once the operation has ended, on the thread that ended it; at once when it has ended already.
   void then(Continuation next);
 
@@ -74,7 +78,8 @@ class OpState : public std::enable_shared_from_this<OpState> {
   void run_continuations();
 
   const OpKind kind_;
-  std::shared_ptr<Lane> lane_;  // set before it is issued
+  std::shared_ptr<Lane> lane_;        // set before it is issued
+  std::function<void()> before_end_;  // likewise
   std::atomic<uint64_t> sequence_{0};
 
   std::atomic<uint32_t> outcome_{static_cast<uint32_t>(Outcome::kPending)};
