@@ -295,10 +295,10 @@ std::optional<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, si
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   socklen_t length;
   const sockaddr_un where = socket_address(address, length);
-  if (!socket || connect(socket.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0) {
-    return refuse(
-        why, FailureKind::kSystem,
-        Status::system("reaching the process that made the unique id (it must be on this host and alive)").message());
+  if (!socket) return refuse(why, FailureKind::kSystem, Status::system("opening a socket").message());
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0) {
+    return refuse(why, FailureKind::kPeerDead,
+                  Status::system("the process that made the unique id is gone, or not on this host").message());
   }
   Hello hello{};
   std::memcpy(hello.secret, address.secret, kSecretBytes);

@@ -21,7 +21,8 @@ class Assembling final : public Waiting {
  public:
   explicit Assembling(const Segment& segment) : segment_(segment) {}
   bool progress() override { return false; }
-  bool needs(int) const override { return true; }
+  // Whoever leaves now has heard of a death, and the lobby tells us too, whose it was.
+  bool needs(int) const override { return false; }
   Failure on_timeout(int64_t waited_ns) override {
     Failure failure = make_failure(FailureKind::kTimeout, segment_.rank(), "");
     std::vector<int> missing;

@@ -14,7 +14,8 @@ const Engine& load(const std::string& path, const std::string& vector_width) {
   TORCH_CHECK(engine.value()->is_host(), "pycomms: ", path, " is not libhostccl.so");
   if (!vector_width.empty()) {
     const EngineResult set = engine.value()->host.set_vector_width(vector_width.c_str());
-    TORCH_CHECK_VALUE(set == nccl_abi::kSuccess, "PYCOMMS_VECTOR_WIDTH: ", engine.value()->nccl.get_last_error(nullptr));
+    TORCH_CHECK_VALUE(set == nccl_abi::kSuccess,
+                      "PYCOMMS_VECTOR_WIDTH: ", engine.value()->nccl.get_last_error(nullptr));
   }
   engine.value()->host.set_interrupt_hook([] { return interrupted() ? 1 : 0; });
   return *engine.value();
