@@ -23,17 +23,25 @@ RingWriter shared_writer(const Segment& segment) {
 
 }  // namespace
 
+constexpr size_t kKiB = 1024;
+constexpr size_t kMiB = 1024 * kKiB;
+
 Tuning Tuning::for_ranks(int nranks) {
-  constexpr size_t kKiB = 1024;
   const size_t others = static_cast<size_t>(std::max(nranks - 1, 1));
   return Tuning{
-      .small_limit = std::max<size_t>(64 * kKiB / others, 8 * kKiB),
-      .medium_limit = 512 * kKiB,
-      .small_chunk = 16 * kKiB,
-      .large_chunk = 64 * kKiB,
+      .small_symmetric = others == 1 ? 256 * kKiB : std::max<size_t>(64 * kKiB / others, 8 * kKiB),
+      .small_rooted = 32 * kKiB,
       .most_ahead = 512 * kKiB,
+      .one_ring = others == 1,
   };
 }
+
+size_t Tuning::chunk_symmetric(size_t bytes) const {
+  if (bytes < 512 * kKiB) return 16 * kKiB;
+  return one_ring && bytes <= 8 * kMiB ? 256 * kKiB : 64 * kKiB;
+}
+
+size_t Tuning::chunk_rooted(size_t bytes) const { return bytes < 512 * kKiB ? 16 * kKiB : 64 * kKiB; }
 
 Lane::Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p)
     : segment_(segment),
@@ -43,6 +51,7 @@ Lane::Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p)
       tuning_(Tuning::for_ranks(segment.nranks())),
       rank_(segment.rank()),
       nranks_(segment.nranks()),
+      streaming_(!patience_.own_core),
       shared_out_(shared_writer(segment)),
       inputs_(static_cast<size_t>(nranks_)),
       factors_(static_cast<size_t>(nranks_)) {
@@ -101,7 +110,7 @@ std::byte* Lane::reserve(HeaderSlot& slot, size_t bytes) {
 
 void Lane::put(std::byte* reserved, const std::byte* from, size_t bytes) const {
   constexpr size_t kWorthStreaming = 4096;
-  if (far_apart_ && bytes >= kWorthStreaming) {
+  if (streaming_ && bytes >= kWorthStreaming) {
     hostccl::copy_streaming(reserved, from, bytes);
   } else {
     hostccl::copy(reserved, from, bytes);

@@ -22,14 +22,16 @@ namespace hostccl {
 
 class P2p;
 
-// Thresholds in bytes. Fixed at start and the same on every rank: they decide which way data travels.
+// How much travels how, in bytes; measured, see docs/performance.md. Fixed at start and the same on every rank: it decides
+// which way data goes.
 struct Tuning {
-  size_t small_limit;   // up to this size data travels with the headers
-  size_t medium_limit;  // up to this size chunks are small
-  size_t small_chunk;
-  size_t large_chunk;
-  size_t most_ahead;  // of a flow that sends what another one reads again
+  size_t small_symmetric;  // up to this size data travels with the headers, where all ranks give and take alike
+  size_t small_rooted;     // the same where one rank gives or takes: beyond it a pipeline is faster
+  size_t most_ahead;       // of a flow that sends what another one reads again
+  bool one_ring;           // two ranks: chunks as large as the ring allows, for nothing else is in the caches
   static Tuning for_ranks(int nranks);
+  size_t chunk_symmetric(size_t bytes) const;
+  size_t chunk_rooted(size_t bytes) const;
 };
 
 class Lane {
@@ -85,7 +87,8 @@ class Lane {
   bool run_pipeline(Turn& turn, std::vector<SendFlow>& out, Flow* middle, std::vector<RecvFlow>& in);
   bool check_pair_counts(Turn& turn, const Collective& op);
   void read_factors();
-  FlowStyle style(size_t bytes) const;
+  FlowStyle symmetric(size_t bytes) const { return {tuning_.chunk_symmetric(bytes), streaming_}; }
+  FlowStyle rooted(size_t bytes) const { return {tuning_.chunk_rooted(bytes), streaming_}; }
   bool measure_distance(Turn& turn, size_t bytes);
   bool one_round(Turn& turn);
 
@@ -102,7 +105,7 @@ class Lane {
   size_t flat_position_ = 0;
   uint64_t sizeable_ = 0;      // collectives large enough to care how far apart the cores are
   uint64_t probe_rounds_ = 0;  // also a position: the same on all ranks
-  bool far_apart_ = false;     // the ranks' cores share no cache: what one writes is best not left in its own
+  bool streaming_;             // what a rank writes for others is best not left in its own cache
   RingWriter shared_out_;
   std::vector<RingReader> shared_in_;  // by owner
   std::vector<RingWriter> pair_out_;   // by destination

@@ -18,7 +18,7 @@ void copy_unless_same(void* to, const void* from, size_t bytes) {
 
 bool Lane::broadcast(Turn& turn, const Collective& op) {
   const size_t bytes = op.send.count * op.element_bytes();
-  const bool small = bytes <= tuning_.small_limit;
+  const bool small = bytes <= tuning_.small_rooted;
   const bool root = op.root == rank_;
   HeaderSlot& slot = begin(turn, op);
   if (small && root) put(reserve(slot, bytes), op.input(), bytes);
@@ -29,8 +29,8 @@ bool Lane::broadcast(Turn& turn, const Collective& op) {
     if (!root) hostccl::copy(op.output(), payload_of(op.root), bytes);
     return true;
   }
-  SendFlow out(segment_, shared_out_, others_, op.input(), root ? bytes : 0, style(bytes));
-  RecvFlow in(segment_, shared_in_[static_cast<size_t>(op.root)], op.root, op.output(), root ? 0 : bytes, style(bytes));
+  SendFlow out(segment_, shared_out_, others_, op.input(), root ? bytes : 0, rooted(bytes));
+  RecvFlow in(segment_, shared_in_[static_cast<size_t>(op.root)], op.root, op.output(), root ? 0 : bytes, rooted(bytes));
   Flow* const flow = root ? static_cast<Flow*>(&out) : &in;
   return run_flows(turn.waiter, {&flow, 1});
 }
@@ -39,7 +39,7 @@ bool Lane::all_gather(Turn& turn, const Collective& op) {
   const size_t size = op.element_bytes();
   size_t largest = 0;
   for (int rank = 0; rank < nranks_; ++rank) largest = std::max(largest, op.recv.elements(rank) * size);
-  const bool small = largest <= tuning_.small_limit;
+  const bool small = largest <= tuning_.small_symmetric;
   const size_t mine = op.recv.elements(rank_) * size;
   HeaderSlot& slot = begin(turn, op);
   if (small) put(reserve(slot, mine), op.input(), mine);
@@ -54,10 +54,10 @@ bool Lane::all_gather(Turn& turn, const Collective& op) {
   std::vector<SendFlow> out;
   std::vector<RecvFlow> in;
   in.reserve(others_.size());
-  out.emplace_back(segment_, shared_out_, others_, op.input(), mine, style(largest));
+  out.emplace_back(segment_, shared_out_, others_, op.input(), mine, symmetric(largest));
   for (const int peer : others_) {
     in.emplace_back(segment_, shared_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size),
-                    op.recv.elements(peer) * size, style(largest));
+                    op.recv.elements(peer) * size, symmetric(largest));
   }
   return run_pipeline(turn, out, nullptr, in);
 }
@@ -65,7 +65,7 @@ bool Lane::all_gather(Turn& turn, const Collective& op) {
 bool Lane::gather(Turn& turn, const Collective& op) {
   const size_t size = op.element_bytes();
   const size_t bytes = op.send.count * size;
-  const bool small = bytes <= tuning_.small_limit;
+  const bool small = bytes <= tuning_.small_rooted;
   const bool root = op.root == rank_;
   HeaderSlot& slot = begin(turn, op);
   if (small && !root) put(reserve(slot, bytes), op.input(), bytes);
@@ -80,11 +80,11 @@ bool Lane::gather(Turn& turn, const Collective& op) {
   std::vector<SendFlow> out;
   std::vector<RecvFlow> in;
   const auto r = static_cast<size_t>(op.root);
-  if (!root) out.emplace_back(segment_, pair_out_[r], std::span(&just_[r], 1), op.input(), bytes, style(bytes));
+  if (!root) out.emplace_back(segment_, pair_out_[r], std::span(&just_[r], 1), op.input(), bytes, rooted(bytes));
   in.reserve(others_.size());
   for (const int peer : others_) {
     if (root)
-      in.emplace_back(segment_, pair_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size), bytes, style(bytes));
+      in.emplace_back(segment_, pair_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size), bytes, rooted(bytes));
   }
   return run_pipeline(turn, out, nullptr, in);
 }
@@ -92,7 +92,7 @@ bool Lane::gather(Turn& turn, const Collective& op) {
 bool Lane::scatter(Turn& turn, const Collective& op) {
   const size_t size = op.element_bytes();
   const size_t bytes = op.recv.count * size;
-  const bool small = bytes * static_cast<size_t>(nranks_) <= tuning_.small_limit;
+  const bool small = bytes * static_cast<size_t>(nranks_) <= tuning_.small_rooted;
   const bool root = op.root == rank_;
   HeaderSlot& slot = begin(turn, op);
   if (small && root) {
@@ -114,10 +114,10 @@ bool Lane::scatter(Turn& turn, const Collective& op) {
   for (const int peer : others_) {
     const auto p = static_cast<size_t>(peer);
     if (root)
-      out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size), bytes, style(bytes));
+      out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size), bytes, rooted(bytes));
   }
   const auto r = static_cast<size_t>(op.root);
-  if (!root) in.emplace_back(segment_, pair_in_[r], op.root, op.output(), bytes, style(bytes));
+  if (!root) in.emplace_back(segment_, pair_in_[r], op.root, op.output(), bytes, rooted(bytes));
   return run_pipeline(turn, out, nullptr, in);
 }
 
@@ -127,7 +127,7 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
   const auto n = static_cast<size_t>(nranks_);
   size_t total = 0;
   for (int rank = 0; rank < nranks_; ++rank) total += op.send.elements(rank) * size;
-  const bool small = total <= tuning_.small_limit;
+  const bool small = total <= tuning_.small_symmetric;
   const size_t table_bytes = (n + 1) * sizeof(uint64_t);
 
   HeaderSlot& slot = begin(turn, op);
@@ -158,10 +158,10 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
     const auto* const theirs = reinterpret_cast<const uint64_t*>(payload_of(peer));
     if (!small) {
       out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size),
-                       op.send.elements(peer) * size, style(total));
+                       op.send.elements(peer) * size, symmetric(total));
     }
     if (theirs[n] != 0) {
-      in.emplace_back(segment_, pair_in_[p], peer, op.recv.at(peer, size), expected, style(expected * n));
+      in.emplace_back(segment_, pair_in_[p], peer, op.recv.at(peer, size), expected, symmetric(expected * n));
     } else if (expected != 0) {
       size_t before = 0;
       for (int rank = 0; rank < rank_; ++rank) before += theirs[rank] * size;

@@ -52,10 +52,6 @@ bool Lane::dispatch(Turn& turn, const Collective& op) {
   return false;
 }
 
-FlowStyle Lane::style(size_t bytes) const {
-  return FlowStyle{bytes < tuning_.medium_limit ? tuning_.small_chunk : tuning_.large_chunk, far_apart_};
-}
-
 // The host may move virtual cores between one shared cache and two within seconds, and what is best for large data flips:
 // between distant cores streaming stores are several times faster, between near ones they cost up to twice as much. So
 // now and then all ranks answer each other a few times and look at the clock. The count of such collectives is the same on
@@ -76,7 +72,7 @@ bool Lane::measure_distance(Turn& turn, size_t bytes) {
     }
     best = std::min(best, (pycomms::now_ns() - start) / kRounds);
   }
-  far_apart_ = best > kFarNs;
+  streaming_ = best > kFarNs;
   return true;
 }
 
@@ -121,7 +117,7 @@ void Lane::reduce_payloads(const Collective& op, size_t offset, size_t count, co
 
 bool Lane::all_reduce(Turn& turn, const Collective& op) {
   const size_t bytes = op.send.count * op.element_bytes();
-  return bytes <= tuning_.small_limit ? small_all_reduce(turn, op, bytes) : large_all_reduce(turn, op);
+  return bytes <= tuning_.small_symmetric ? small_all_reduce(turn, op, bytes) : large_all_reduce(turn, op);
 }
 
 bool Lane::small_all_reduce(Turn& turn, const Collective& op, size_t bytes) {
@@ -175,7 +171,8 @@ bool Lane::map_all(Turn& turn, const Collective& op, std::vector<std::byte*>& bu
 bool Lane::direct_all_reduce(Turn& turn, const Collective& op, const std::vector<std::byte*>& buffers) {
   const size_t size = op.element_bytes();
   const Share mine = share_of(rank_, nranks_, op.send.count, size);
-  const size_t at_once = tuning_.large_chunk / size;
+  constexpr size_t kDirectChunk = 64 * 1024;
+  const size_t at_once = kDirectChunk / size;
   std::byte* const second = nranks_ == 2 ? buffers[static_cast<size_t>(others_.front())] : nullptr;
   for (size_t i = mine.begin; i < mine.begin + mine.count; i += at_once) {
     const size_t count = std::min(at_once, mine.begin + mine.count - i);
@@ -215,7 +212,7 @@ bool Lane::exchange_all_reduce(Turn& turn, const Collective& op, FlowStyle how) 
 // Every rank owns a share: it gets the others' pieces of it, reduces, and gives the result to all.
 bool Lane::staged_all_reduce(Turn& turn, const Collective& op) {
   const size_t size = op.element_bytes();
-  const FlowStyle how = style(op.send.count * size);
+  const FlowStyle how = symmetric(op.send.count * size);
   if (nranks_ == 2) return exchange_all_reduce(turn, op, how);
   auto piece = [&](int owner) { return share_of(owner, nranks_, op.send.count, size); };
 
@@ -244,7 +241,7 @@ bool Lane::staged_all_reduce(Turn& turn, const Collective& op) {
 bool Lane::reduce_to_root(Turn& turn, const Collective& op) {
   const size_t size = op.element_bytes();
   const size_t bytes = op.send.count * size;
-  const bool small = bytes <= tuning_.small_limit;
+  const bool small = bytes <= tuning_.small_rooted;
   const bool root = op.root == rank_;
   HeaderSlot& slot = begin(turn, op);
   if (small && !root) put(reserve(slot, bytes), op.input(), bytes);
@@ -255,7 +252,7 @@ bool Lane::reduce_to_root(Turn& turn, const Collective& op) {
     return true;
   }
   if (op.reduction == Reduction::kPreMulSum) read_factors();
-  const FlowStyle how = style(bytes);
+  const FlowStyle how = symmetric(bytes);
   const Share mine = share_of(rank_, nranks_, op.send.count, size);
   std::vector<SendFlow> out;
   std::vector<RecvFlow> in;
@@ -290,7 +287,7 @@ bool Lane::reduce_scatter(Turn& turn, const Collective& op) {
     if (rank == rank_) before_mine = total;
     total += op.send.elements(rank);
   }
-  const bool small = total * size <= tuning_.small_limit;
+  const bool small = total * size <= tuning_.small_symmetric;
   const size_t count = op.send.elements(rank_);
   const std::byte* const own = op.send.at(rank_, size);
   HeaderSlot& slot = begin(turn, op);
@@ -309,7 +306,7 @@ bool Lane::reduce_scatter(Turn& turn, const Collective& op) {
     return true;
   }
   if (op.reduction == Reduction::kPreMulSum) read_factors();
-  const FlowStyle how = style(total * size);
+  const FlowStyle how = symmetric(total * size);
   std::vector<SendFlow> out;
   std::vector<RecvFlow> in;
   std::vector<ReduceFlow::Input> inputs;
