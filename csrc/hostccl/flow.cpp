@@ -25,7 +25,11 @@ bool RecvFlow::step() {
   if (left_ == 0) return false;
   const size_t bytes = std::min({left_, style_.chunk, ring_.until_wrap()});
   if (!ring_.can_read(bytes)) return false;
-  hostccl::copy(to_, ring_.place(), bytes);
+  if (style_.streaming_out) {
+    hostccl::copy_streaming(to_, ring_.place(), bytes);
+  } else {
+    hostccl::copy(to_, ring_.place(), bytes);
+  }
   ring_.consume(bytes);
   to_ += bytes;
   left_ -= bytes;

@@ -17,7 +17,8 @@ namespace hostccl {
 // How chunks are cut and written.
 struct FlowStyle {
   size_t chunk;
-  bool streaming;  // write rings with non-temporal stores
+  bool streaming;              // write rings with non-temporal stores
+  bool streaming_out = false;  // and private memory too: it is too large to be read from the cache afterwards
 };
 
 class Flow {

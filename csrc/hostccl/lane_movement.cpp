@@ -10,8 +10,21 @@
 namespace hostccl {
 namespace {
 
+// Output of this size is not found in the cache when it is read.
+constexpr size_t kTooLargeForCache = 1024 * 1024;
+
 void copy_unless_same(void* to, const void* from, size_t bytes) {
-  if (to != from && bytes != 0) hostccl::copy(to, from, bytes);
+  if (to == from || bytes == 0) return;
+  if (bytes >= kTooLargeForCache) {
+    hostccl::copy_streaming(to, from, bytes);
+  } else {
+    hostccl::copy(to, from, bytes);
+  }
+}
+
+FlowStyle for_movement(FlowStyle style, size_t bytes) {
+  style.streaming_out = bytes >= kTooLargeForCache;
+  return style;
 }
 
 }  // namespace
@@ -30,7 +43,8 @@ bool Lane::broadcast(Turn& turn, const Collective& op) {
     return true;
   }
   SendFlow out(segment_, shared_out_, others_, op.input(), root ? bytes : 0, rooted(bytes));
-  RecvFlow in(segment_, shared_in_[static_cast<size_t>(op.root)], op.root, op.output(), root ? 0 : bytes, rooted(bytes));
+  RecvFlow in(segment_, shared_in_[static_cast<size_t>(op.root)], op.root, op.output(), root ? 0 : bytes,
+              for_movement(rooted(bytes), bytes));
   Flow* const flow = root ? static_cast<Flow*>(&out) : &in;
   return run_flows(turn.waiter, {&flow, 1});
 }
@@ -57,7 +71,7 @@ bool Lane::all_gather(Turn& turn, const Collective& op) {
   out.emplace_back(segment_, shared_out_, others_, op.input(), mine, symmetric(largest));
   for (const int peer : others_) {
     in.emplace_back(segment_, shared_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size),
-                    op.recv.elements(peer) * size, symmetric(largest));
+                    op.recv.elements(peer) * size, for_movement(symmetric(largest), largest));
   }
   return run_pipeline(turn, out, nullptr, in);
 }
@@ -84,7 +98,8 @@ bool Lane::gather(Turn& turn, const Collective& op) {
   in.reserve(others_.size());
   for (const int peer : others_) {
     if (root)
-      in.emplace_back(segment_, pair_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size), bytes, rooted(bytes));
+      in.emplace_back(segment_, pair_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size), bytes,
+                      for_movement(rooted(bytes), bytes));
   }
   return run_pipeline(turn, out, nullptr, in);
 }
@@ -117,7 +132,7 @@ bool Lane::scatter(Turn& turn, const Collective& op) {
       out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size), bytes, rooted(bytes));
   }
   const auto r = static_cast<size_t>(op.root);
-  if (!root) in.emplace_back(segment_, pair_in_[r], op.root, op.output(), bytes, rooted(bytes));
+  if (!root) in.emplace_back(segment_, pair_in_[r], op.root, op.output(), bytes, for_movement(rooted(bytes), bytes));
   return run_pipeline(turn, out, nullptr, in);
 }
 
@@ -128,7 +143,7 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
   size_t total = 0;
   for (int rank = 0; rank < nranks_; ++rank) total += op.send.elements(rank) * size;
   const bool small = total <= tuning_.small_symmetric;
-  const size_t table_bytes = (n + 1) * sizeof(uint64_t);
+  const size_t table_bytes = pad_up((n + 1) * sizeof(uint64_t));  // the data after it is aligned
 
   HeaderSlot& slot = begin(turn, op);
   std::byte* at = reserve(slot, table_bytes + (small ? total : 0));
@@ -161,11 +176,12 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
                        op.send.elements(peer) * size, symmetric(total));
     }
     if (theirs[n] != 0) {
-      in.emplace_back(segment_, pair_in_[p], peer, op.recv.at(peer, size), expected, symmetric(expected * n));
+      in.emplace_back(segment_, pair_in_[p], peer, op.recv.at(peer, size), expected,
+                      for_movement(symmetric(expected * n), expected));
     } else if (expected != 0) {
       size_t before = 0;
       for (int rank = 0; rank < rank_; ++rank) before += theirs[rank] * size;
-      hostccl::copy(op.recv.at(peer, size), reinterpret_cast<const std::byte*>(theirs + n + 1) + before, expected);
+      hostccl::copy(op.recv.at(peer, size), payload_of(peer) + table_bytes + before, expected);
     }
   }
   return run_pipeline(turn, out, nullptr, in);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "hostccl/lane.h"
+#include "hostccl/p2p.h"
 #include "hostccl/turn.h"
 
 namespace hostccl {
@@ -60,7 +61,7 @@ bool Lane::measure_distance(Turn& turn, size_t bytes) {
   constexpr size_t kSizeable = 16 * 1024;
   constexpr uint64_t kEvery = 64;
   constexpr int kBatches = 4, kRounds = 8;
-  constexpr int64_t kFarNs = 160;  // one round: about 60 to 110 within one cache, 250 and more across
+  constexpr int64_t kFarNs = 110;  // one round: 40 to 60 within one cache, 170 and more across
   if (bytes < kSizeable || !patience_.own_core || nranks_ == 1) return true;
   if (sizeable_++ % kEvery != 0) return true;
   int64_t best = INT64_MAX;
@@ -73,6 +74,7 @@ bool Lane::measure_distance(Turn& turn, size_t bytes) {
     best = std::min(best, (pycomms::now_ns() - start) / kRounds);
   }
   streaming_ = best > kFarNs;
+  p2p_.set_streaming(streaming_);
   return true;
 }
 

@@ -221,7 +221,12 @@ bool P2p::send_bulk(Channel& channel, std::vector<Finished>& finished) {
   RingWriter& ring = channel.bulk_out;
   const size_t bytes = std::min({pending.request.bytes - pending.moved, kBulkChunk, ring.until_wrap()});
   if (!ring.can_write(bytes)) return false;
-  hostccl::copy(ring.place(), pending.request.data + pending.moved, bytes);
+  const std::byte* const from = pending.request.data + pending.moved;
+  if (streaming_.load(std::memory_order_relaxed)) {
+    hostccl::copy_streaming(ring.place(), from, bytes);
+  } else {
+    hostccl::copy(ring.place(), from, bytes);
+  }
   ring.publish(bytes);
   pending.moved += bytes;
   if (pending.moved == pending.request.bytes) {

@@ -50,6 +50,8 @@ class P2p {
   bool progress_if_pending() { return has_pending() && progress(); }
   // True when anything moved. Ends everything once the communicator has failed.
   bool progress();
+  // Whether large messages are written with streaming stores: between cores that share no cache they should be.
+  void set_streaming(bool streaming) { streaming_.store(streaming, std::memory_order_relaxed); }
   // Counts calls of progress(): tells a background thread whether somebody else is at it.
   uint64_t progress_calls() const { return progress_calls_.load(std::memory_order_relaxed); }
 
@@ -93,6 +95,7 @@ class P2p {
   const Segment& segment_;
   std::atomic<size_t> pending_{0};
   std::atomic<uint64_t> progress_calls_{0};
+  std::atomic<bool> streaming_{false};
 
   std::mutex mutex_;
   uint64_t next_id_ = 1;                            // GUARDED_BY(mutex_)

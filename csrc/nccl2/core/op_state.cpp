@@ -8,6 +8,8 @@ namespace pycomms {
 namespace {
 
 constexpr int64_t kSpin = 50 * kMicrosecond;  // a sleeper costs 20 µs and more to wake
+// Requests move when somebody moves them, and a waiter does it sooner than the engine's own thread.
+constexpr int64_t kHelpRequests = 10 * kMillisecond;
 constexpr int64_t kInterruptPoll = 50 * kMillisecond;
 constexpr int kRelaxes = 64;  // before giving the core to a peer that may need it
 
@@ -94,11 +96,16 @@ void OpState::run_continuations() {
 
 OpState::WaitResult OpState::wait(Deadline deadline, bool may_help, bool (*interrupted)()) {
   const bool requests = is_point_to_point(kind_) || kind_ == OpKind::kCoalesced;
-  const int64_t spin_until = std::min(now_ns() + kSpin, deadline.ns());
+  const int64_t patience = requests ? kHelpRequests : kSpin;
+  int64_t spin_until = std::min(now_ns() + patience, deadline.ns());
   for (int round = 0; !has_ended(); ++round) {
     if (lane_ != nullptr) {
       if (may_help && lane_->help_stream()) continue;
-      if (requests && lane_->help_requests()) continue;
+      if (requests && lane_->help_requests()) {
+        round = 0;
+        spin_until = std::min(now_ns() + patience, deadline.ns());
+        continue;
+      }
     }
     if (round < kRelaxes) {
       cpu_relax();
