@@ -4,6 +4,14 @@
 
 namespace hostccl {
 
+void Flow::write_private(std::byte* to, const std::byte* from, size_t bytes) const {
+  if (style_.streaming_out) {
+    hostccl::copy_streaming(to, from, bytes);
+  } else {
+    hostccl::copy(to, from, bytes);
+  }
+}
+
 bool SendFlow::step() {
   if (left_ == 0 || (reader_ != nullptr && reader_->left() >= left_ + most_ahead_)) return false;
   const size_t bytes = std::min({left_, style_.chunk, ring_.until_wrap()});
@@ -14,10 +22,14 @@ bool SendFlow::step() {
     hostccl::copy(ring_.place(), from_, bytes);
   }
   ring_.publish(bytes);
-  from_ += bytes;
   left_ -= bytes;
   if (left_ == 0) ring_.end_message();
   for (const int reader : readers_) segment_.ring(reader);
+  if (copy_ != nullptr) {
+    write_private(copy_, from_, bytes);
+    copy_ += bytes;
+  }
+  from_ += bytes;
   return true;
 }
 
@@ -25,11 +37,7 @@ bool RecvFlow::step() {
   if (left_ == 0) return false;
   const size_t bytes = std::min({left_, style_.chunk, ring_.until_wrap()});
   if (!ring_.can_read(bytes)) return false;
-  if (style_.streaming_out) {
-    hostccl::copy_streaming(to_, ring_.place(), bytes);
-  } else {
-    hostccl::copy(to_, ring_.place(), bytes);
-  }
+  write_private(to_, ring_.place(), bytes);
   ring_.consume(bytes);
   to_ += bytes;
   left_ -= bytes;
@@ -40,7 +48,8 @@ bool RecvFlow::step() {
 
 ReduceFlow::ReduceFlow(const Segment& segment, std::span<const Input> inputs, const std::byte* own, std::byte* to,
                        size_t bytes, Output results, ReduceArgs what, FlowStyle style)
-    : segment_(segment),
+    : Flow(style),
+      segment_(segment),
       inputs_(inputs),
       own_(own),
       to_(to),
@@ -48,7 +57,6 @@ ReduceFlow::ReduceFlow(const Segment& segment, std::span<const Input> inputs, co
       results_(results),
       what_(what),
       element_size_(element_size(what.type)),
-      style_(style),
       pointers_(inputs.size()) {
   what_.inputs = pointers_.data();
   what_.ninputs = static_cast<int>(inputs.size());

@@ -23,11 +23,17 @@ struct FlowStyle {
 
 class Flow {
  public:
+  explicit Flow(FlowStyle style) : style_(style) {}
   virtual ~Flow() = default;
   bool done() const { return left() == 0; }
   virtual size_t left() const = 0;  // bytes
   // Moves one chunk if the rings allow it.
   virtual bool step() = 0;
+
+ protected:
+  void write_private(std::byte* to, const std::byte* from, size_t bytes) const;
+
+  const FlowStyle style_;
 };
 
 // Private memory -> ring.
@@ -35,9 +41,11 @@ class SendFlow final : public Flow {
  public:
   SendFlow(const Segment& segment, RingWriter& ring, std::span<const int> readers, const std::byte* from, size_t bytes,
            FlowStyle style)
-      : segment_(segment), ring_(ring), readers_(readers), from_(from), left_(bytes), style_(style) {}
+      : Flow(style), segment_(segment), ring_(ring), readers_(readers), from_(from), left_(bytes) {}
   size_t left() const override { return left_; }
   bool step() override;
+  // Copies the data to private memory as well, while it is in the cache.
+  void keep_copy(std::byte* to) { copy_ = to; }
   // Stays at most `bytes` ahead of `reader`, which reads the same memory: what was read once is then still in the cache.
   void lead(const Flow& reader, size_t bytes) {
     reader_ = &reader;
@@ -50,7 +58,7 @@ class SendFlow final : public Flow {
   std::span<const int> readers_;
   const std::byte* from_;
   size_t left_;
-  const FlowStyle style_;
+  std::byte* copy_ = nullptr;
   const Flow* reader_ = nullptr;
   size_t most_ahead_ = 0;
 };
@@ -59,7 +67,7 @@ class SendFlow final : public Flow {
 class RecvFlow final : public Flow {
  public:
   RecvFlow(const Segment& segment, RingReader& ring, int writer, std::byte* to, size_t bytes, FlowStyle style)
-      : segment_(segment), ring_(ring), writer_(writer), to_(to), left_(bytes), style_(style) {}
+      : Flow(style), segment_(segment), ring_(ring), writer_(writer), to_(to), left_(bytes) {}
   size_t left() const override { return left_; }
   bool step() override;
 
@@ -69,7 +77,6 @@ class RecvFlow final : public Flow {
   const int writer_;
   std::byte* to_;
   size_t left_;
-  const FlowStyle style_;
 };
 
 // One ring per peer plus this rank's own part -> private memory, in rank order, and on into a ring of results.
@@ -104,7 +111,6 @@ class ReduceFlow final : public Flow {
   const Output results_;
   ReduceArgs what_;  // count, inputs and outputs are filled for each piece
   const size_t element_size_;
-  const FlowStyle style_;
   const SendFlow* sender_ = nullptr;
   std::vector<const void*> pointers_;
 };

@@ -58,9 +58,10 @@ bool Lane::all_gather(Turn& turn, const Collective& op) {
   HeaderSlot& slot = begin(turn, op);
   if (small) put(reserve(slot, mine), op.input(), mine);
   post(slot);
-  copy_unless_same(op.recv.at(rank_, size), op.input(), mine);
+  std::byte* const own = op.recv.at(rank_, size);
+  if (small || nranks_ == 1) copy_unless_same(own, op.input(), mine);
   if (!meet(turn) || !measure_distance(turn, largest)) return false;
-  if (small) {
+  if (small || nranks_ == 1) {
     for (const int peer : others_)
       hostccl::copy(op.recv.at(peer, size), payload_of(peer), op.recv.elements(peer) * size);
     return true;
@@ -68,7 +69,8 @@ bool Lane::all_gather(Turn& turn, const Collective& op) {
   std::vector<SendFlow> out;
   std::vector<RecvFlow> in;
   in.reserve(others_.size());
-  out.emplace_back(segment_, shared_out_, others_, op.input(), mine, symmetric(largest));
+  out.emplace_back(segment_, shared_out_, others_, op.input(), mine, for_movement(symmetric(largest), largest));
+  if (own != op.input()) out.back().keep_copy(own);
   for (const int peer : others_) {
     in.emplace_back(segment_, shared_in_[static_cast<size_t>(peer)], peer, op.recv.at(peer, size),
                     op.recv.elements(peer) * size, for_movement(symmetric(largest), largest));
