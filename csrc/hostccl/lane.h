@@ -103,9 +103,9 @@ class Lane {
   std::mutex mutex_;
   std::atomic<uint64_t> sequence_{0};  // of the last collective begun; written under mutex_
   size_t flat_position_ = 0;
-  uint64_t sizeable_ = 0;      // collectives large enough to care how far apart the cores are
-  uint64_t probe_rounds_ = 0;  // also a position: the same on all ranks
-  bool streaming_;             // what a rank writes for others is best not left in its own cache
+  size_t bytes_unmeasured_ = SIZE_MAX;  // moved since the last look at how far apart the cores are; none yet
+  uint64_t probe_rounds_ = 0;           // also a position: the same on all ranks
+  bool streaming_;                      // what a rank writes for others is best not left in its own cache
   RingWriter shared_out_;
   std::vector<RingReader> shared_in_;  // by owner
   std::vector<RingWriter> pair_out_;   // by destination
