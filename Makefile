@@ -22,7 +22,7 @@ help:
 	@echo "make test       all tests that fit in a few minutes"
 	@echo "make lint       ruff, mypy, clang-format"
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
-	@echo "make upstream   torch's own distributed suite, whole (about 40 minutes)"
+	@echo "make upstream   torch's own distributed suite, whole, at 2 and 3 ranks (10 minutes)"
 	@echo "make bench      us, gloo and the MPIs, interleaved"
 	@echo "make docs       the generated pages of docs/"
 	@echo "make format     clang-format and ruff, in place"
