@@ -5,14 +5,17 @@
 #include <signal.h>
 
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/status.h"
+
 namespace pycomms {
 
-// name: at most 15 characters. Throws std::system_error when the system has no thread left.
+// name: at most 15 characters. An error when the system has no thread left.
 template <typename Body>
-std::thread start_thread(const char* name, Body&& body) {
+Result<std::thread> start_thread(const char* name, Body&& body) {
   struct Masked {
     sigset_t before;
     Masked() {
@@ -22,10 +25,14 @@ std::thread start_thread(const char* name, Body&& body) {
     }
     ~Masked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
   } masked;
-  return std::thread([name = std::string(name).substr(0, 15), body = std::forward<Body>(body)]() mutable {
-    pthread_setname_np(pthread_self(), name.c_str());
-    body();
-  });
+  try {
+    return std::thread([name = std::string(name).substr(0, 15), body = std::forward<Body>(body)]() mutable {
+      pthread_setname_np(pthread_self(), name.c_str());
+      body();
+    });
+  } catch (const std::system_error& error) {
+    return Status(Code::kSystem, std::string("starting thread ") + name + ": " + error.what());
+  }
 }
 
 }  // namespace pycomms

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hostccl/communicator.h"
+#include "hostccl/failures.h"
 #include "hostccl/hostccl.h"
 #include "hostccl/issue.h"
 #include "hostccl/stream.h"

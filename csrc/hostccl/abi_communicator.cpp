@@ -253,7 +253,7 @@ PYCOMMS_EXPORT Result hostcclLastFailure(Failure* failure) {
 }
 
 PYCOMMS_EXPORT int hostcclCommProgress(CommHandle comm) {
-  if (comm == nullptr || comm->impl.async_error() == nccl_abi::kInProgress) return 0;
+  if (comm == nullptr || comm->impl.is_foreign() || comm->impl.async_error() == nccl_abi::kInProgress) return 0;
   pycomms::GateHolder inside(comm->impl.gate());
   return inside && comm->impl.progress() ? 1 : 0;
 }

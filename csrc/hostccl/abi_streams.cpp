@@ -5,6 +5,18 @@
 
 #include "hostccl/abi.h"
 
+namespace hostccl {
+namespace {
+
+Result go(Comm* comm, const P2pRequest& request, StreamHandle stream) {
+  const pycomms::GateHolder inside(comm->impl.gate());  // until the failure has been read
+  if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);
+  return done(comm, issue(comm->impl, request, static_cast<Stream*>(stream)));
+}
+
+}  // namespace
+}  // namespace hostccl
+
 namespace nccl_abi {
 
 PYCOMMS_EXPORT Result ncclSend(const void* send, size_t count, DataType type, int peer, CommHandle comm,
@@ -19,7 +31,7 @@ PYCOMMS_EXPORT Result ncclSend(const void* send, size_t count, DataType type, in
                            .type = type,
                            .peer = peer,
                            .timeout_ns = comm->impl.timeout_ns()};
-  return done(comm, issue(comm->impl, request, static_cast<Stream*>(stream)));
+  return hostccl::go(comm, request, stream);
 }
 
 PYCOMMS_EXPORT Result ncclRecv(void* recv, size_t count, DataType type, int peer, CommHandle comm,
@@ -33,7 +45,7 @@ PYCOMMS_EXPORT Result ncclRecv(void* recv, size_t count, DataType type, int peer
                            .type = type,
                            .peer = peer,
                            .timeout_ns = comm->impl.timeout_ns()};
-  return done(comm, issue(comm->impl, request, static_cast<Stream*>(stream)));
+  return hostccl::go(comm, request, stream);
 }
 
 PYCOMMS_EXPORT Result ncclGroupStart() { return hostccl::group_start(); }
@@ -104,8 +116,8 @@ PYCOMMS_EXPORT Result hostcclStreamDestroy(StreamHandle stream) {
 
 PYCOMMS_EXPORT Result hostcclStreamNotify(StreamHandle stream, CompletionFn fn, void* arg) {
   if (stream == nullptr || fn == nullptr) return refuse("stream or fn is null");
-  static_cast<Stream*>(stream)->notify(fn, arg);
-  return nccl_abi::kSuccess;
+  const pycomms::Status queued = static_cast<Stream*>(stream)->notify(fn, arg);
+  return queued.is_ok() ? nccl_abi::kSuccess : refuse(queued.message(), nccl_abi::kSystemError);
 }
 
 PYCOMMS_EXPORT int hostcclStreamHelp(StreamHandle stream) {

@@ -1,7 +1,8 @@
 #include "hostccl/background.h"
 
 #include "base/thread.h"
-#include "hostccl/turn.h"
+#include "hostccl/failures.h"
+#include "hostccl/p2p_waiting.h"
 
 namespace hostccl {
 namespace {
@@ -23,7 +24,14 @@ Background::~Background() {
 }
 
 void Background::wake() {
-  std::call_once(started_, [this] { thread_ = pycomms::start_thread("pycomms-p2p", [this] { main(); }); });
+  std::call_once(started_, [this] {
+    auto thread = pycomms::start_thread("pycomms-p2p", [this] { main(); });
+    if (thread.is_ok()) {
+      thread_ = thread.take();
+    } else {
+      segment_.fail(make_failure(FailureKind::kSystem, segment_.rank(), thread.status().message()));
+    }
+  });
   if (parked_.load(std::memory_order_seq_cst) == 0) return;
   parked_.store(0, std::memory_order_seq_cst);
   pycomms::futex_wake_all(parked_);
@@ -54,7 +62,7 @@ void Background::main() {
 
 // Until nothing is pending or somebody else came to wait; sleeps on the rank's bell in between.
 void Background::take_over() {
-  P2pWaiting waiting(segment_, p2p_);
+  P2pWaiting waiting(segment_, p2p_, p2p_.name_of_oldest());
   constexpr int64_t kShift = 20 * pycomms::kMillisecond;  // then main() looks at deadlines again
   const int64_t until = pycomms::now_ns() + kShift;
   Waiter waiter(segment_, watch_, waiting, Patience{false, 1, 0}, pycomms::kForever, false);
@@ -62,23 +70,6 @@ void Background::take_over() {
     return !p2p_.has_pending() || stop_.load(std::memory_order_acquire) || pycomms::now_ns() >= until;
   };
   if (!waiter.until(over)) p2p_.progress();  // failed: ends what is pending
-}
-
-Failure P2pWaiting::on_timeout(int64_t waited_ns) {
-  return make_failure(
-      FailureKind::kTimeout, segment_.rank(),
-      p2p_.label() + ": timeout after " + seconds(waited_ns) + " on rank " + std::to_string(segment_.rank()));
-}
-
-Failure P2pWaiting::on_death(int peer) { return death_of(segment_, peer, p2p_.label()); }
-
-Failure P2pWaiting::on_closed(int peer) { return closing_of(segment_, peer, p2p_.label()); }
-
-Failure P2pWaiting::on_interrupt() {
-  Failure failure = make_failure(FailureKind::kInterrupted, segment_.rank(),
-                                 "rank " + std::to_string(segment_.rank()) + " was interrupted in " + p2p_.label());
-  add_rank(failure, segment_.rank());
-  return failure;
 }
 
 }  // namespace hostccl

@@ -35,20 +35,4 @@ class Background {
   std::thread thread_;
 };
 
-// How a wait for point-to-point requests progresses and names itself.
-class P2pWaiting final : public Waiting {
- public:
-  P2pWaiting(const Segment& segment, P2p& p2p) : segment_(segment), p2p_(p2p) {}
-  bool progress() override { return p2p_.progress(); }
-  bool needs(int peer) const override { return p2p_.needs(peer); }
-  Failure on_timeout(int64_t waited_ns) override;
-  Failure on_death(int peer) override;
-  Failure on_closed(int peer) override;
-  Failure on_interrupt() override;
-
- private:
-  const Segment& segment_;
-  P2p& p2p_;
-};
-
 }  // namespace hostccl

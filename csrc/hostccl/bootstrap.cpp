@@ -15,6 +15,7 @@
 
 #include "base/shared_memory.h"
 #include "base/thread.h"
+#include "hostccl/failures.h"
 #include "hostccl/segment.h"
 
 namespace hostccl {
@@ -265,10 +266,10 @@ pycomms::Result<nccl_abi::UniqueId> create_unique_id() {
   nccl_abi::UniqueId id{};
   std::memcpy(id.internal, &address, sizeof(address));
 
-  // Detached: it owns all that it uses, and its deadline ends it.
-  pycomms::start_thread("pycomms-boot", [reception = Reception(std::move(listener), address)]() mutable {
-    reception.run();
-  }).detach();
+  auto thread = pycomms::start_thread(
+      "pycomms-boot", [reception = Reception(std::move(listener), address)]() mutable { reception.run(); });
+  if (!thread.is_ok()) return thread.status();
+  thread.value().detach();  // it owns all that it uses, and its deadline ends it
   return id;
 }
 

@@ -8,7 +8,8 @@
 #include "base/fork.h"
 #include "base/thread.h"
 #include "hostccl/bootstrap.h"
-#include "hostccl/turn.h"
+#include "hostccl/failures.h"
+#include "hostccl/p2p_waiting.h"
 
 namespace hostccl {
 namespace {
@@ -67,7 +68,12 @@ bool Communicator::is_foreign() const { return fork_generation_ != pycomms::fork
 
 void Communicator::start_join(const nccl_abi::UniqueId& id, int64_t timeout_ns) {
   std::lock_guard lock(thread_mutex_);
-  thread_ = pycomms::start_thread("pycomms-join", [this, id, timeout_ns] { settle(join_now(id, timeout_ns)); });
+  auto thread = pycomms::start_thread("pycomms-join", [this, id, timeout_ns] { settle(join_now(id, timeout_ns)); });
+  if (thread.is_ok()) {
+    thread_ = thread.take();
+  } else {
+    settle(make_failure(FailureKind::kSystem, rank_, thread.status().message()));
+  }
 }
 
 Failure Communicator::join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns) {
@@ -87,8 +93,8 @@ Failure Communicator::set_up(Lobby& lobby, pycomms::Deadline deadline) {
   life_ = life.take();
   watch_ = std::make_unique<PeerWatch>(*segment_);
   p2p_ = std::make_unique<P2p>(*segment_);
-  lane_ = std::make_unique<Lane>(*segment_, *watch_, *p2p_);
   background_ = std::make_unique<Background>(*segment_, *watch_, *p2p_);
+  segment_->mine().cores.store(usable_cores(), std::memory_order_relaxed);
   segment_->mine().pid.store(getpid(), std::memory_order_relaxed);
   segment_->mine().presence.store(Presence::kPresent, std::memory_order_seq_cst);
   segment_->ring_all();
@@ -97,7 +103,7 @@ Failure Communicator::set_up(Lobby& lobby, pycomms::Deadline deadline) {
 
 Failure Communicator::wait_for_members(Lobby& lobby, pycomms::Deadline deadline) {
   Assembling assembling(*segment_);
-  Waiter waiter(*segment_, *watch_, assembling, Patience::for_local_ranks(nranks_), deadline.left(), false);
+  Waiter waiter(*segment_, *watch_, assembling, Patience::of_members(*segment_), deadline.left(), false);
   auto assembled = [&] {
     for (int rank = 0; rank < nranks_; ++rank) {
       if (segment_->block(rank).presence.load(std::memory_order_acquire) == Presence::kAbsent) return false;
@@ -110,9 +116,12 @@ Failure Communicator::wait_for_members(Lobby& lobby, pycomms::Deadline deadline)
     return segment_->failure();
   }
   if (why.kind != FailureKind::kNone) return why;
-  if (!assembled()) return make_failure(FailureKind::kAborted, rank_, "aborted while the communicator was being made");
+  if (cancelled_.load(std::memory_order_acquire) || !assembled()) {
+    return make_failure(FailureKind::kAborted, rank_, "aborted while the communicator was being made");
+  }
   lobby.leave();
   watch_->start();
+  lane_ = std::make_unique<Lane>(*segment_, *watch_, *p2p_, Patience::of_members(*segment_));
   return Failure{};
 }
 
@@ -179,13 +188,14 @@ Result Communicator::post_and_wait(P2pRequest request) {
     e->done.store(true, std::memory_order_release);
   };
   p2p_->post(request);
-  static_cast<void>(wait_for(ending.done, timeout_ns, true));
+  static_cast<void>(wait_for(ending.done, p2p_->name(request), timeout_ns, true));
   return ending.result;
 }
 
-Result Communicator::wait_for(const std::atomic<bool>& done, int64_t timeout_ns, bool interruptible) {
-  P2pWaiting waiting(*segment_, *p2p_);
-  Waiter waiter(*segment_, *watch_, waiting, Patience::for_local_ranks(nranks_), timeout_ns, interruptible);
+Result Communicator::wait_for(const std::atomic<bool>& done, const OperationName& name, int64_t timeout_ns,
+                              bool interruptible) {
+  P2pWaiting waiting(*segment_, *p2p_, name);
+  Waiter waiter(*segment_, *watch_, waiting, Patience::of_members(*segment_), timeout_ns, interruptible);
   auto is_done = [&] { return done.load(std::memory_order_acquire); };
   if (waiter.until(is_done)) return nccl_abi::kSuccess;
   while (!is_done()) p2p_->progress();  // the communicator has failed: this ends what is pending
@@ -195,6 +205,7 @@ Result Communicator::wait_for(const std::atomic<bool>& done, int64_t timeout_ns,
 // --- leaving
 
 void Communicator::cancel(const std::string& why) {
+  if (is_foreign()) return;  // the parent's communicator is none of a child's business
   cancelled_.store(true, std::memory_order_release);
   if (state_.load(std::memory_order_acquire) != State::kReady) return;
   Failure failure =
@@ -204,22 +215,24 @@ void Communicator::cancel(const std::string& why) {
   p2p_->progress();
 }
 
-Result Communicator::close(pycomms::Deadline deadline) { return leave(deadline, nccl_abi::kRemoteError); }
-
 Result Communicator::abort(pycomms::Deadline deadline) {
   cancel("ncclCommAbort");
-  return leave(deadline, nccl_abi::kRemoteError);
+  return close(deadline);
 }
 
 // What has been posted for the others stays in the segment, which lives as long as one of us maps it.
-Result Communicator::leave(pycomms::Deadline deadline, Result pending) {
+Result Communicator::close(pycomms::Deadline deadline) {
   gate_.close();
-  if (is_foreign()) return nccl_abi::kSuccess;
+  if (is_foreign()) {
+    static_cast<void>(background_.release());  // its thread is the parent's: there is nothing to join here
+    return nccl_abi::kSuccess;
+  }
   cancelled_.store(true, std::memory_order_release);
   if (wait_until_ready(deadline) == nccl_abi::kInProgress) return nccl_abi::kTimeout;
-  if (p2p_) p2p_->close(pending);
+  if (p2p_) p2p_->close(nccl_abi::kRemoteError);
   if (!gate_.wait_until_empty(deadline)) return nccl_abi::kTimeout;
   background_.reset();
+  if (p2p_) p2p_->close(nccl_abi::kRemoteError);  // what callers that were still inside have posted meanwhile
   if (segment_) {
     segment_->mine().presence.store(Presence::kClosed, std::memory_order_seq_cst);
     segment_->ring_all();

@@ -48,10 +48,13 @@ class Communicator {
   // Point to point with a completion, or blocking when there is none.
   Result post(P2pRequest request);
   // Waits on the calling thread until `done`, which a completion sets. Not kSuccess: the communicator has failed.
-  Result wait_for(const std::atomic<bool>& done, int64_t timeout_ns, bool interruptible);
+  Result wait_for(const std::atomic<bool>& done, const OperationName& name, int64_t timeout_ns, bool interruptible);
+  OperationName name(const P2pRequest& request) const { return p2p_->name(request); }
   bool progress() { return p2p_->progress_if_pending(); }
   RollCallResult roll_call(RollCallKind kind, const Report& mine, int64_t timeout_ns) {
-    return hostccl::roll_call(*segment_, watch(), *p2p_, kind, mine, timeout_ns);
+    RollCallResult result = hostccl::roll_call(*segment_, watch(), *p2p_, kind, mine, timeout_ns);
+    if (p2p_->has_pending()) background_->wake();  // verdicts that wait for their receivers
+    return result;
   }
 
   // Ends what is in flight, here and on the members.
@@ -76,7 +79,6 @@ class Communicator {
   Failure wait_for_members(Lobby& lobby, pycomms::Deadline deadline);
   void settle(const Failure& failure);
   Result post_and_wait(P2pRequest request);
-  Result leave(pycomms::Deadline deadline, Result pending);
 
   const int rank_;
   const int nranks_;

@@ -2,9 +2,10 @@
 // that users of CPU tensors expect and NCCL has no name for. Meanings of NCCL's own functions are never changed.
 //
 // Ordering. A stream of nullptr means "on the calling thread": the call returns when the operation has ended. Any other
-// stream is a queue with a thread of its own; operations of one communicator run in the order in which they were given to
-// it, whatever the stream. Point-to-point requests (hostcclSend, hostcclRecv) are independent of each other and of the
-// collectives: they match by (peer, tag), in order, and never wait for another operation's turn.
+// stream is a queue with a thread of its own. Collectives of one communicator run in the order in which their streams
+// reach them: whoever spreads them over several streams, or mixes streams and nullptr, must order them himself.
+// Point-to-point requests (hostcclSend, hostcclRecv) are independent of each other and of the collectives: they match by
+// (peer, tag), in order, and never wait for another operation's turn.
 //
 // Synchronization. Every collective compares its header with every member's before it returns, so every collective
 // (broadcast too) waits until all members have entered it.
@@ -48,8 +49,8 @@ struct Failure {
   char text[1024];  // one complete sentence or more, ready to be shown
 };
 
-// Called once when the request or the stream's earlier work has ended, from the thread that saw it end, with no lock of
-// hostccl held. It must not throw and must not block.
+// Called once when the request or the stream's earlier work has ended, from the thread that saw it end; that thread may be
+// in the middle of a collective. It must not throw, must not block and must not issue collectives.
 using CompletionFn = void (*)(void* arg, Result result);
 
 // Source rank and byte count of a receive, filled before the completion is called.

@@ -57,7 +57,8 @@ class GroupTask final : public Stream::Task {
     }
     for (const auto& task : collectives_) keep(task->run(interruptible));
     for (size_t i = 0; i < requests_.size(); ++i) {
-      keep(requests_[i].first.comm().wait_for(endings[i].done, pycomms::kForever, interruptible));
+      Communicator& comm = requests_[i].first.comm();
+      keep(comm.wait_for(endings[i].done, comm.name(requests_[i].second), pycomms::kForever, interruptible));
       keep(endings[i].result);
     }
     return first;
@@ -95,8 +96,7 @@ thread_local Group group;
 
 Result start(Stream* stream, std::unique_ptr<Stream::Task> task) {
   if (stream == nullptr) return task->run(true);
-  stream->enqueue(std::move(task));
-  return nccl_abi::kSuccess;
+  return stream->enqueue(std::move(task)).is_ok() ? nccl_abi::kSuccess : nccl_abi::kSystemError;
 }
 
 }  // namespace

@@ -4,11 +4,15 @@
 #include <cstring>
 #include <string>
 
+#include "hostccl/failures.h"
 #include "hostccl/p2p.h"
 #include "hostccl/turn.h"
 
 namespace hostccl {
 namespace {
+
+constexpr size_t kKiB = 1024;
+constexpr size_t kMiB = 1024 * kKiB;
 
 RingWriter shared_writer(const Segment& segment) {
   const Layout& layout = segment.layout();
@@ -22,9 +26,6 @@ RingWriter shared_writer(const Segment& segment) {
 }
 
 }  // namespace
-
-constexpr size_t kKiB = 1024;
-constexpr size_t kMiB = 1024 * kKiB;
 
 Tuning Tuning::for_ranks(int nranks) {
   const size_t others = static_cast<size_t>(std::max(nranks - 1, 1));
@@ -43,11 +44,11 @@ size_t Tuning::chunk_symmetric(size_t bytes) const {
 
 size_t Tuning::chunk_rooted(size_t bytes) const { return bytes < 512 * kKiB ? 16 * kKiB : 64 * kKiB; }
 
-Lane::Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p)
+Lane::Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p, const Patience& patience)
     : segment_(segment),
       watch_(watch),
       p2p_(p2p),
-      patience_(Patience::for_local_ranks(segment.nranks())),
+      patience_(patience),
       tuning_(Tuning::for_ranks(segment.nranks())),
       rank_(segment.rank()),
       nranks_(segment.nranks()),
@@ -180,22 +181,6 @@ void Lane::mismatch(const Turn& turn, int a, int b, const std::string& text) {
   add_rank(failure, b);
   turn.name(failure);
   segment_.fail(failure);
-}
-
-Result Lane::exchange(const Exchange& mine, std::vector<Exchange>& all, int64_t timeout_ns) {
-  Collective op;
-  op.kind = Kind::kSplit;
-  std::lock_guard lock(mutex_);
-  if (segment_.has_failed()) return result_of(segment_.failure().kind);
-  Turn turn(*this, timeout_ns, true);
-  HeaderSlot& slot = begin(turn, op);
-  std::memcpy(reserve(slot, sizeof(mine)), &mine, sizeof(mine));
-  post(slot);
-  if (!meet(turn)) return result_of(segment_.failure().kind);
-  all.resize(static_cast<size_t>(nranks_));
-  for (int rank = 0; rank < nranks_; ++rank)
-    std::memcpy(&all[static_cast<size_t>(rank)], payload_of(rank), sizeof(mine));
-  return nccl_abi::kSuccess;
 }
 
 }  // namespace hostccl

@@ -36,17 +36,10 @@ struct Tuning {
 
 class Lane {
  public:
-  Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p);
+  Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p, const Patience& patience);
 
   // Runs the collective on the calling thread. On failure the segment holds the reason.
   Result run(const Collective& op, int64_t timeout_ns, bool interruptible);
-
-  // Every member's bytes, in rank order; used by split.
-  static constexpr size_t kExchangeBytes = 256;
-  struct Exchange {
-    std::byte bytes[kExchangeBytes];
-  };
-  Result exchange(const Exchange& mine, std::vector<Exchange>& all, int64_t timeout_ns);
 
   uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
 

@@ -138,14 +138,15 @@ bool Lane::scatter(Turn& turn, const Collective& op) {
   return run_pipeline(turn, out, nullptr, in);
 }
 
-// The payload begins with a table: how many elements for each rank, and whether the data is in the rings instead.
+// The payload begins with a table: how many elements for each rank, whether the data is in the rings instead, and how many
+// elements are expected from each rank.
 bool Lane::all_to_all(Turn& turn, const Collective& op) {
   const size_t size = op.element_bytes();
   const auto n = static_cast<size_t>(nranks_);
   size_t total = 0;
   for (int rank = 0; rank < nranks_; ++rank) total += op.send.elements(rank) * size;
   const bool small = total <= tuning_.small_symmetric;
-  const size_t table_bytes = pad_up((n + 1) * sizeof(uint64_t));  // the data after it is aligned
+  const size_t table_bytes = pad_up((2 * n + 1) * sizeof(uint64_t));  // the data after it is aligned
 
   HeaderSlot& slot = begin(turn, op);
   std::byte* at = reserve(slot, table_bytes + (small ? total : 0));
@@ -155,6 +156,7 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
   for (int rank = 0; rank < nranks_; ++rank) {
     const size_t bytes = op.send.elements(rank) * size;
     table[rank] = op.send.elements(rank);
+    table[n + 1 + static_cast<size_t>(rank)] = op.recv.elements(rank);
     if (!small || bytes == 0) continue;
     put(at, op.send.at(rank, size), bytes);
     at += bytes;
@@ -189,16 +191,20 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
   return run_pipeline(turn, out, nullptr, in);
 }
 
+// Both directions, so that both sides of a pair that disagrees see it.
 bool Lane::check_pair_counts(Turn& turn, const Collective& op) {
-  for (int peer = 0; peer < nranks_; ++peer) {
-    const size_t sent =
-        peer == rank_ ? op.send.elements(rank_) : reinterpret_cast<const uint64_t*>(payload_of(peer))[rank_];
-    const size_t expected = op.recv.elements(peer);
-    if (sent == expected) continue;
-    mismatch(turn, peer, rank_,
-             "all_to_all: rank " + std::to_string(peer) + " sends " + std::to_string(sent) + " elements to rank " +
-                 std::to_string(rank_) + ", which expects " + std::to_string(expected));
-    return false;
+  auto differ = [&](int from, int to, size_t sent, size_t expected) {
+    if (sent == expected) return false;
+    mismatch(turn, from, to,
+             "all_to_all: rank " + std::to_string(from) + " sends " + std::to_string(sent) + " elements to rank " +
+                 std::to_string(to) + ", which expects " + std::to_string(expected));
+    return true;
+  };
+  if (differ(rank_, rank_, op.send.elements(rank_), op.recv.elements(rank_))) return false;
+  for (const int peer : others_) {
+    const auto* const theirs = reinterpret_cast<const uint64_t*>(payload_of(peer));
+    if (differ(peer, rank_, theirs[rank_], op.recv.elements(peer))) return false;
+    if (differ(rank_, peer, op.send.elements(peer), theirs[nranks_ + 1 + rank_])) return false;
   }
   return true;
 }

@@ -31,7 +31,6 @@ Share share_of(int rank, int nranks, size_t count, size_t element_size) {
 bool Lane::dispatch(Turn& turn, const Collective& op) {
   switch (op.kind) {
     case Kind::kBarrier:
-    case Kind::kSplit:
       return barrier(turn, op);
     case Kind::kBroadcast:
       return broadcast(turn, op);
@@ -181,6 +180,7 @@ bool Lane::direct_all_reduce(Turn& turn, const Collective& op, const std::vector
   const size_t at_once = kDirectChunk / size;
   std::byte* const second = nranks_ == 2 ? buffers[static_cast<size_t>(others_.front())] : nullptr;
   for (size_t i = mine.begin; i < mine.begin + mine.count; i += at_once) {
+    if (segment_.has_failed()) return false;  // the others may have left, and their buffers have other uses by now
     const size_t count = std::min(at_once, mine.begin + mine.count - i);
     for (size_t rank = 0; rank < buffers.size(); ++rank) inputs_[rank] = buffers[rank] + i * size;
     reduce({.out = op.output() + i * size,

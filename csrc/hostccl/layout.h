@@ -37,7 +37,7 @@ struct alignas(kLine) HeaderSlot {
   std::atomic<uint64_t> sequence;  // written last
   Header header;
   uint32_t flat_offset;  // of the payload in the rank's flat area
-  std::byte payload[kLine - sizeof(uint64_t) - sizeof(Header) - 2 * sizeof(uint32_t)];
+  alignas(uint64_t) std::byte payload[kLine - sizeof(uint64_t) - sizeof(Header) - 2 * sizeof(uint32_t)];  // or counts
 };
 static_assert(sizeof(HeaderSlot) == kLine);
 
@@ -47,6 +47,7 @@ inline constexpr int kHeaderSlots = 8;
 struct alignas(kLine) RankBlock {
   std::atomic<Presence> presence;
   std::atomic<int32_t> pid;
+  std::atomic<int32_t> cores;    // that its process may use; written before presence
   std::atomic<uint64_t> posted;  // sequence of the last collective entered; for reports
   Bell bell;
   LifeNode life;

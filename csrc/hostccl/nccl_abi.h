@@ -58,7 +58,7 @@ enum RedOp : int {
   kMax = 2,
   kMin = 3,
   kAvg = 4,
-  // 5 .. 63 are handed out by RedOpCreatePreMulSum, from kFirstPreMulSum upwards.
+  // From 5 upwards: handed out by RedOpCreatePreMulSum.
   // hostccl only:
   kBitAnd = 1 << 20,
   kBitOr = (1 << 20) + 1,
@@ -97,7 +97,7 @@ struct Config {  // ncclConfig_t of NCCL 2.30
 };
 
 // Every function of NCCL that pycomms uses, once: X(member, symbol, result, (parameters)).
-// hostccl's abi.cpp defines them, nccl2/driver/nccl_api.h makes a table of pointers of them.
+// hostccl's abi_*.cpp define them, nccl2/driver/nccl_api.h makes a table of pointers of them.
 #define PYCOMMS_NCCL_FUNCTIONS(X)                                                                                      \
   X(get_version, ncclGetVersion, Result, (int* version))                                                               \
   X(get_unique_id, ncclGetUniqueId, Result, (UniqueId * id))                                                           \

@@ -39,8 +39,6 @@ const char* kind_name(Kind kind) {
       return "reduce_scatter";
     case Kind::kAllToAll:
       return "all_to_all";
-    case Kind::kSplit:
-      return "split";
   }
   return "unknown";
 }
@@ -80,7 +78,6 @@ Header make_header(const Collective& op, int nranks) {
       break;
     case Kind::kAllToAll:  // each pair has a count of its own: compared pair by pair
     case Kind::kBarrier:
-    case Kind::kSplit:
       break;
   }
   return header;
@@ -93,7 +90,7 @@ bool agree(const Header& a, const Header& b) {
 
 std::string describe(const Header& header) {
   std::string text = kind_name(header.kind);
-  if (header.kind == Kind::kBarrier || header.kind == Kind::kSplit) {
+  if (header.kind == Kind::kBarrier) {
     return text;
   }
   text += std::string(" ") + type_name(static_cast<DataType>(header.type));

@@ -23,7 +23,6 @@ enum class Kind : uint8_t {
   kScatter,
   kReduceScatter,
   kAllToAll,
-  kSplit,
 };
 const char* kind_name(Kind kind);
 bool has_reduction(Kind kind);

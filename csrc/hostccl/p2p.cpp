@@ -4,8 +4,9 @@
 #include <cstring>
 #include <deque>
 
+#include "hostccl/failures.h"
+#include "hostccl/p2p_waiting.h"
 #include "hostccl/ring.h"
-#include "hostccl/turn.h"
 
 namespace hostccl {
 namespace {
@@ -107,14 +108,11 @@ bool P2p::cancel(uint64_t id) {
   std::vector<Finished> finished;
   {
     std::lock_guard lock(mutex_);
-    for_each_queue([&](Queue& queue) {
-      const auto at = std::find_if(queue.begin(), queue.end(), [id](const Pending& p) {
-        return p.id == id && !p.is_clear_to_send && p.moved == 0;
-      });
-      if (at == queue.end()) return;
+    const auto at = std::find_if(receives_->begin(), receives_->end(), [id](const Pending& p) { return p.id == id; });
+    if (at != receives_->end()) {
       finish(*at, nccl_abi::kTimeout, finished);
-      queue.erase(at);
-    });
+      receives_->erase(at);
+    }
   }
   call(finished);
   return !finished.empty();
@@ -324,6 +322,7 @@ void P2p::deliver(Channel& channel, Queue& request, const Unexpected& message, s
   Pending answer;
   answer.is_clear_to_send = true;
   answer.id = message.id;
+  pending.request.peer = channel.peer;  // of a receive from any: from here on it is this peer that is needed
   channel.outbox.push_back(answer);
   channel.receiving.splice(channel.receiving.end(), request);
 }
@@ -384,13 +383,7 @@ void P2p::check_deadlines(int64_t now) {
         const P2pRequest& request = pending.request;
         if (pending.is_clear_to_send || request.timeout_ns >= pycomms::kForever) continue;
         if (now - pending.posted_ns < request.timeout_ns) continue;
-        Failure failure = make_failure(FailureKind::kTimeout, segment_.rank(),
-                                       label_of(request) + ": timeout after " + seconds(now - pending.posted_ns) +
-                                           " on rank " + std::to_string(segment_.rank()) + ": the other side did not " +
-                                           (request.is_send ? "receive" : "send"));
-        if (request.peer >= 0) add_rank(failure, request.peer);
-        std::snprintf(failure.op, sizeof(failure.op), "%s", request.is_send ? "send" : "recv");
-        segment_.fail(failure);
+        segment_.fail(timeout_of(segment_, name(request), now - pending.posted_ns));
       }
     });
     if (segment_.has_failed()) end_all(result_of(segment_.failure().kind), finished);
@@ -406,7 +399,10 @@ bool P2p::needs(int peer) {
     // What the peer left in the channel still arrives: only when nothing moves any more is something missing.
     if (!advance(finished)) {
       for_each_queue([&](const Queue& queue) {
-        for (const Pending& pending : queue) needed |= !pending.is_clear_to_send && pending.request.peer == peer;
+        for (const Pending& pending : queue) {
+          const int from = pending.request.peer;
+          needed |= !pending.is_clear_to_send && (from == peer || (from == kAnySource && all_others_closed()));
+        }
       });
     }
   }
@@ -414,25 +410,32 @@ bool P2p::needs(int peer) {
   return needed;
 }
 
-std::string P2p::label_of(const P2pRequest& request) const {
-  const std::string peer = request.peer == kAnySource ? "any rank" : "rank " + std::to_string(request.peer);
-  return std::string(request.is_send ? "send to " : "recv from ") + peer + " tag " + std::to_string(request.tag) + " " +
-         type_name(request.type) + "[" +
-         std::to_string(request.bytes / std::max<size_t>(element_size(request.type), 1)) + "]";
+bool P2p::all_others_closed() const {
+  for (int rank = 0; rank < segment_.nranks(); ++rank) {
+    const Presence presence = segment_.block(rank).presence.load(std::memory_order_acquire);
+    if (rank != segment_.rank() && presence != Presence::kClosed) return false;
+  }
+  return true;
 }
 
-std::string P2p::label() {
+OperationName P2p::name(const P2pRequest& request) const {
+  const std::string peer = request.peer == kAnySource ? "any rank" : "rank " + std::to_string(request.peer);
+  const size_t elements = request.bytes / std::max<size_t>(element_size(request.type), 1);
+  return {request.is_send ? "send" : "recv",
+          std::string(request.is_send ? "send to " : "recv from ") + peer + " tag " + std::to_string(request.tag) +
+              " " + type_name(request.type) + "[" + std::to_string(elements) + "]",
+          request.peer};
+}
+
+OperationName P2p::name_of_oldest() {
   std::lock_guard lock(mutex_);
-  std::string text = "point to point";
-  uint64_t oldest = UINT64_MAX;
+  const Pending* oldest = nullptr;
   for_each_queue([&](const Queue& queue) {
     for (const Pending& pending : queue) {
-      if (pending.is_clear_to_send || pending.id >= oldest) continue;
-      oldest = pending.id;
-      text = label_of(pending.request);
+      if (!pending.is_clear_to_send && (oldest == nullptr || pending.id < oldest->id)) oldest = &pending;
     }
   });
-  return text;
+  return oldest != nullptr ? name(oldest->request) : OperationName{"send or recv", "point to point", -1};
 }
 
 }  // namespace hostccl

@@ -34,6 +34,13 @@ struct P2pRequest {
   int64_t timeout_ns = pycomms::kForever;
 };
 
+// How a point-to-point operation is named in an error.
+struct OperationName {
+  const char* op;
+  std::string label;  // "recv from rank 2 tag 7 float32[4]"
+  int peer;           // -1: any
+};
+
 class P2p {
  public:
   explicit P2p(const Segment& segment);
@@ -41,7 +48,7 @@ class P2p {
 
   // Takes the request up and moves it as far as it goes; `done` may have been called when this returns. Returns its id.
   uint64_t post(const P2pRequest& request);
-  // Drops a request whose message has not begun to move; its completion is called with kTimeout. False: too late.
+  // Drops a receive that has met no message yet; its completion is called with kTimeout. False: it has.
   bool cancel(uint64_t id);
   // Ends all that is pending, without harm to the peers.
   void close(Result result);
@@ -59,8 +66,9 @@ class P2p {
   void check_deadlines(int64_t now);
   // Whether a pending request still lacks something of this peer, after all that is there has been taken.
   bool needs(int peer);
-  // "recv from rank 2 tag 7", of the oldest pending request.
-  std::string label();
+  OperationName name(const P2pRequest& request) const;
+  // Of the oldest pending request.
+  OperationName name_of_oldest();
 
  private:
   struct Pending;
@@ -90,7 +98,7 @@ class P2p {
   void for_each_queue(Visit visit);
 
   void call(const std::vector<Finished>& finished);
-  std::string label_of(const P2pRequest& request) const;
+  bool all_others_closed() const;
 
   const Segment& segment_;
   std::atomic<size_t> pending_{0};

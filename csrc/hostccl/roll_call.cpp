@@ -5,7 +5,8 @@
 #include <cstring>
 #include <memory>
 
-#include "hostccl/background.h"
+#include "hostccl/failures.h"
+#include "hostccl/p2p_waiting.h"
 
 namespace hostccl {
 namespace {
@@ -13,6 +14,11 @@ namespace {
 constexpr int kFirstReservedTag = INT_MIN;  // users' tags start above
 
 int arrival_tag(RollCallKind kind) { return kFirstReservedTag + 2 * static_cast<int>(kind); }
+OperationName name_of(RollCallKind kind) {
+  const char* const op = kind == RollCallKind::kSplit ? "split" : "monitored_barrier";
+  return {op, op, -1};
+}
+
 int verdict_tag(RollCallKind kind) { return arrival_tag(kind) + 1; }
 
 // A rank that gave up withdraws, so that rank 0 does not count it the next time.
@@ -45,8 +51,8 @@ class RollCall {
         kind_(kind),
         mine_(mine),
         deadline_(pycomms::Deadline::after(timeout_ns)),
-        waiting_(segment, p2p),
-        waiter_(segment, watch, waiting_, Patience::for_local_ranks(segment.nranks()), pycomms::kForever, true),
+        waiting_(segment, p2p, name_of(kind)),
+        waiter_(segment, watch, waiting_, Patience::of_members(segment), pycomms::kForever, true),
         n_(static_cast<size_t>(segment.nranks())) {}
 
   RollCallResult lead() {
@@ -58,10 +64,12 @@ class RollCall {
     for (size_t rank = 1; rank < n_; ++rank) receive(open[rank], rank, arrival_tag(kind_), sizeof(Arrival));
     auto all_here = [&] {
       for (size_t rank = 1; rank < n_; ++rank) {
-        if (!open[rank].done.load(std::memory_order_acquire) || open[rank].result != nccl_abi::kSuccess) continue;
-        std::memcpy(&arrivals[rank], open[rank].data.data(), sizeof(Arrival));
-        here[rank] = arrivals[rank].withdrawn == 0;
-        receive(open[rank], rank, arrival_tag(kind_), sizeof(Arrival));  // it may withdraw
+        // All that has come: an arrival may be followed by its withdrawal, and that by a new arrival.
+        while (open[rank].done.load(std::memory_order_acquire) && open[rank].result == nccl_abi::kSuccess) {
+          std::memcpy(&arrivals[rank], open[rank].data.data(), sizeof(Arrival));
+          here[rank] = arrivals[rank].withdrawn == 0;
+          receive(open[rank], rank, arrival_tag(kind_), sizeof(Arrival));
+        }
       }
       return std::all_of(here.begin(), here.end(), [](bool came) { return came; });
     };

@@ -1,9 +1,7 @@
 #include "hostccl/segment.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "base/futex.h"
+#include "hostccl/failures.h"
 
 namespace hostccl {
 
@@ -42,49 +40,6 @@ Failure Segment::failure() const {
     }
     pycomms::cpu_relax();
   }
-}
-
-Failure make_failure(FailureKind kind, int reporter, const std::string& text) {
-  Failure failure{};
-  failure.kind = kind;
-  failure.reporter = reporter;
-  set_text(failure, text);
-  return failure;
-}
-
-void add_rank(Failure& failure, int rank) {
-  const int* const begin = failure.ranks;
-  const int* const end = begin + failure.nranks;
-  if (failure.nranks == kMaxFailedRanks || std::find(begin, end, rank) != end) return;
-  failure.ranks[failure.nranks++] = rank;
-}
-
-void set_text(Failure& failure, const std::string& text) {
-  const size_t length = std::min(text.size(), sizeof(failure.text) - 1);
-  std::memcpy(failure.text, text.data(), length);
-  failure.text[length] = '\0';
-}
-
-Result result_of(FailureKind kind) {
-  switch (kind) {
-    case FailureKind::kNone:
-      return nccl_abi::kSuccess;
-    case FailureKind::kMismatch:
-      return nccl_abi::kInvalidUsage;
-    case FailureKind::kPeerDead:
-    case FailureKind::kAborted:
-    case FailureKind::kPeerClosed:
-      return nccl_abi::kRemoteError;
-    case FailureKind::kTimeout:
-      return nccl_abi::kTimeout;
-    case FailureKind::kInterrupted:
-      return nccl_abi::kInternalError;
-    case FailureKind::kSystem:
-      return nccl_abi::kSystemError;
-    case FailureKind::kUsage:
-      return nccl_abi::kInvalidArgument;
-  }
-  return nccl_abi::kInternalError;
 }
 
 }  // namespace hostccl

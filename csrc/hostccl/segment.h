@@ -50,9 +50,4 @@ class Segment {
   std::vector<RankBlock*> blocks_;
 };
 
-Failure make_failure(FailureKind kind, int reporter, const std::string& text);
-void add_rank(Failure& failure, int rank);
-void set_text(Failure& failure, const std::string& text);
-Result result_of(FailureKind kind);
-
 }  // namespace hostccl

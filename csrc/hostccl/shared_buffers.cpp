@@ -86,9 +86,10 @@ std::byte* Imports::map(int pid, const SharedLocation& location, size_t bytes) {
   if (opened.device != location.device || opened.inode != location.inode) return nullptr;
   auto mapping = pycomms::SharedMapping::map(fd);
   if (!mapping.is_ok()) return nullptr;
-  if (imports_.size() == kMostImports) {
-    imports_.erase(std::min_element(imports_.begin(), imports_.end(),
-                                    [](const Import& a, const Import& b) { return a.used < b.used; }));
+  if (imports_.size() >= kMostImports) {
+    const auto oldest = std::min_element(imports_.begin(), imports_.end(),
+                                         [](const Import& a, const Import& b) { return a.used < b.used; });
+    if (oldest->used != now_) imports_.erase(oldest);  // those of this collective are about to be used
   }
   imports_.push_back({location.device, location.inode, now_, mapping.take()});
   return imports_.back().mapping->data() + location.offset;

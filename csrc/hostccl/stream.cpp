@@ -15,19 +15,24 @@ Stream::~Stream() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Stream::enqueue(std::unique_ptr<Task> task) { push(Entry{std::move(task)}); }
+pycomms::Status Stream::enqueue(std::unique_ptr<Task> task) { return push(Entry{std::move(task)}); }
 
-void Stream::notify(CompletionFn fn, void* arg) { push(Entry{nullptr, fn, arg}); }
+pycomms::Status Stream::notify(CompletionFn fn, void* arg) { return push(Entry{nullptr, fn, arg}); }
 
-void Stream::push(Entry entry) {
+pycomms::Status Stream::push(Entry entry) {
   bool wake;
   {
     std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) {
+      auto thread = pycomms::start_thread(name_.c_str(), [this] { main(); });
+      if (!thread.is_ok()) return thread.status();
+      thread_ = thread.take();
+    }
     queue_.push_back(std::move(entry));
-    if (!thread_.joinable()) thread_ = pycomms::start_thread(name_.c_str(), [this] { main(); });
     wake = std::exchange(waiting_, false);
   }
   if (wake) arrived_.notify_one();
+  return {};
 }
 
 bool Stream::help() {

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "base/status.h"
 #include "hostccl/hostccl.h"
 
 namespace hostccl {
@@ -31,8 +32,9 @@ class Stream {
   explicit Stream(std::string name) : name_(std::move(name)) {}
   ~Stream();
 
-  void enqueue(std::unique_ptr<Task> task);
-  void notify(CompletionFn fn, void* arg);
+  // An error when the stream cannot have a thread: nothing was queued.
+  pycomms::Status enqueue(std::unique_ptr<Task> task);
+  pycomms::Status notify(CompletionFn fn, void* arg);
   // Runs the front of the queue on the calling thread. False: nothing to run, or somebody runs already.
   bool help();
 
@@ -43,7 +45,7 @@ class Stream {
     void* arg = nullptr;
   };
 
-  void push(Entry entry);
+  pycomms::Status push(Entry entry);
   // `run` holds run_mutex_; a notification is called without it.
   bool run_front(std::unique_lock<std::mutex>& run, bool interruptible);
   void main();

@@ -7,37 +7,6 @@
 
 namespace hostccl {
 
-std::string rank_list(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
-  return text;
-}
-
-std::string seconds(int64_t ns) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3g s", static_cast<double>(ns) / pycomms::kSecond);
-  return text;
-}
-
-Failure death_of(const Segment& segment, int peer, const std::string& while_in) {
-  const int pid = segment.block(peer).pid.load(std::memory_order_relaxed);
-  std::string how = how_it_ended(pid);
-  if (how.empty()) how = "died";
-  Failure failure = make_failure(FailureKind::kPeerDead, segment.rank(),
-                                 "rank " + std::to_string(peer) + " (process " + std::to_string(pid) + ") " + how +
-                                     "; seen by rank " + std::to_string(segment.rank()) + " in " + while_in);
-  add_rank(failure, peer);
-  return failure;
-}
-
-Failure closing_of(const Segment& segment, int peer, const std::string& while_in) {
-  Failure failure = make_failure(FailureKind::kPeerClosed, segment.rank(),
-                                 "rank " + std::to_string(peer) + " closed its communicator while rank " +
-                                     std::to_string(segment.rank()) + " waited for it in " + while_in);
-  add_rank(failure, peer);
-  return failure;
-}
-
 std::string Lane::Turn::label() const {
   const std::string what = describe(header);
   const size_t space = what.find(' ');

@@ -3,14 +3,11 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "hostccl/failures.h"
 #include "hostccl/lane.h"
 
 namespace hostccl {
-
-// "rank 2", "ranks 0, 1, 3"
-std::string rank_list(const std::vector<int>& ranks);
 
 class Lane::Turn final : public Waiting {
  public:
@@ -38,10 +35,5 @@ class Lane::Turn final : public Waiting {
 
   Lane& lane_;
 };
-
-// Shared with point to point: what is said about a dead or closed peer.
-Failure death_of(const Segment& segment, int peer, const std::string& while_in);
-Failure closing_of(const Segment& segment, int peer, const std::string& while_in);
-std::string seconds(int64_t ns);
 
 }  // namespace hostccl

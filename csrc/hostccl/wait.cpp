@@ -1,4 +1,5 @@
 #include "hostccl/wait.h"
+#include "hostccl/failures.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -20,9 +21,15 @@ std::atomic<int (*)()> interrupt_hook{nullptr};
 
 void set_interrupt_hook(int (*hook)()) { interrupt_hook.store(hook, std::memory_order_release); }
 
-Patience Patience::for_local_ranks(int nranks) {
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  const bool own_core = nranks <= std::max(cores, 1);
+int usable_cores() { return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1); }
+
+Patience Patience::of_members(const Segment& segment) {
+  int cores = usable_cores();  // others may be confined to fewer
+  for (int rank = 0; rank < segment.nranks(); ++rank) {
+    const int theirs = segment.block(rank).cores.load(std::memory_order_relaxed);
+    if (theirs != 0) cores = std::min(cores, theirs);
+  }
+  const bool own_core = segment.nranks() <= cores;
   // Waking a sleeper costs 20 to 30 us, and milliseconds when the cores are busy with others; a yield half a microsecond.
   // Ten milliseconds of it are one per cent of a core for whoever waits a second.
   return Patience{own_core, own_core ? 1000 : 1, 10 * pycomms::kMillisecond};
@@ -54,7 +61,7 @@ bool PeerWatch::has_closed(int rank) const {
 
 bool Waiter::until_slow(ReadyRef ready) {
   int64_t now = pycomms::now_ns();
-  if (started_ == 0) started_ = now;
+  if (started_ == 0) started_ = asked_kernel_ = asked_hook_ = now;
   int64_t yield_until = now + patience_.yield_ns;
   for (;;) {
     Look look = yield_for_a_while(ready, yield_until);

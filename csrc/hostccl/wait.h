@@ -32,11 +32,14 @@ class Waiting {
 };
 
 // How long to spin and yield before sleeping: depends on whether every rank can have a core of its own.
+int usable_cores();
+
 struct Patience {
   bool own_core;
   int spins;
   int64_t yield_ns;
-  static Patience for_local_ranks(int nranks);
+  // The same on all members of an assembled communicator: who takes part in measuring follows from it.
+  static Patience of_members(const Segment& segment);
 };
 
 // Watches the processes of the other ranks.

@@ -142,6 +142,24 @@ TEST(monitored_barrier_names_who_is_missing_and_harms_nobody) {
   CHECK_EQ(errors, std::string());
 }
 
+TEST(a_roll_call_forgets_those_who_gave_up) {
+  const std::string errors = run_world(3, [&](int rank, CommHandle comm) {
+    int missing[3], nmissing = -1;
+    if (rank != 0) {  // rank 0 does not come: the others give up, and say so
+      expect(hostcclMonitoredBarrier(comm, 100'000'000, missing, &nmissing) == kTimeout, "rank 0 is missing");
+      expect(nmissing == 1 && missing[0] == 0, "and named");
+    }
+    expect_success(hostcclBarrier(comm, nullptr), "still healthy");
+    // Only rank 1 comes with rank 0: what rank 2 left behind must not count.
+    if (rank != 2)
+      expect(hostcclMonitoredBarrier(comm, 100'000'000, missing, &nmissing) == kTimeout, "rank 2 is missing");
+    if (rank != 2) expect(nmissing == 1 && missing[0] == 2, "rank 2 alone is missing");
+    expect_success(hostcclBarrier(comm, nullptr), "still healthy");
+    expect_success(hostcclMonitoredBarrier(comm, 10'000'000'000, missing, &nmissing), "all come");
+  });
+  CHECK_EQ(errors, std::string());
+}
+
 TEST(split_by_colour_and_key) {
   const std::string errors = run_world(5, [&](int rank, CommHandle comm) {
     CommHandle part = nullptr;
