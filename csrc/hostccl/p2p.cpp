@@ -186,7 +186,7 @@ bool P2p::flush_outbox(Channel& channel, std::vector<Finished>& finished) {
       channel.eager_out.publish(request.bytes);
       channel.eager_out.end_message();
     } else if (eager) {
-      std::memcpy(envelope.payload, request.data, request.bytes);
+      hostccl::copy(envelope.payload, request.data, request.bytes);
     }
     envelope.bytes = request.bytes;
     envelope.id = pending.id;

@@ -57,10 +57,12 @@ void reduce(const ReduceArgs& args) {
 }
 
 void copy(void* out, const void* in, size_t bytes) {
+  if (bytes == 0) return;
   table().copy(static_cast<char*>(out), static_cast<const char*>(in), bytes);
 }
 
 void copy_streaming(void* out, const void* in, size_t bytes) {
+  if (bytes == 0) return;
   table().copy_streaming(static_cast<char*>(out), static_cast<const char*>(in), bytes);
 }
 

@@ -45,7 +45,7 @@ struct ReduceArgs {
 };
 void reduce(const ReduceArgs& args);
 
-// memcpy for blocks of any size and alignment.
+// memcpy for blocks of any size and alignment. Pointers count only where there are bytes.
 void copy(void* out, const void* in, size_t bytes);
 // The same with non-temporal stores (and a fence after them): leaves no cached copy behind in the writer.
 void copy_streaming(void* out, const void* in, size_t bytes);
