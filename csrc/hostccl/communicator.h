@@ -45,6 +45,7 @@ class Communicator {
   Result run(const Collective& op, int64_t timeout_ns, bool interruptible) {
     return lane_->run(op, timeout_ns, interruptible);
   }
+  bool is_running_here() const { return lane_->is_running_here(); }
   // Point to point with a completion, or blocking when there is none.
   Result post(P2pRequest request);
   // Waits on the calling thread until `done`, which a completion sets. Not kSuccess: the communicator has failed.

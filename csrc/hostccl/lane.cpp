@@ -25,6 +25,14 @@ RingWriter shared_writer(const Segment& segment) {
                     layout.shared_ring_bytes());
 }
 
+// The lanes that this thread runs a collective of: several when a completion issues one of another communicator.
+thread_local std::vector<const Lane*> lanes_running_here;
+
+struct RunningHere {
+  explicit RunningHere(const Lane* lane) { lanes_running_here.push_back(lane); }
+  ~RunningHere() { lanes_running_here.pop_back(); }
+};
+
 }  // namespace
 
 Tuning Tuning::for_ranks(int nranks) {
@@ -72,8 +80,14 @@ Lane::Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p, const Patie
   }
 }
 
+bool Lane::is_running_here() const {
+  return std::find(lanes_running_here.begin(), lanes_running_here.end(), this) != lanes_running_here.end();
+}
+
 Result Lane::run(const Collective& op, int64_t timeout_ns, bool interruptible) {
+  if (is_running_here()) return nccl_abi::kInvalidUsage;
   std::lock_guard lock(mutex_);
+  const RunningHere here(this);
   if (!segment_.has_failed()) {
     Turn turn(*this, timeout_ns, interruptible);
     if (dispatch(turn, op)) return nccl_abi::kSuccess;

@@ -41,6 +41,9 @@ class Lane {
   // Runs the collective on the calling thread. On failure the segment holds the reason.
   Result run(const Collective& op, int64_t timeout_ns, bool interruptible);
 
+  // True in a signal handler or a completion that runs in the middle of a collective of this lane: another one cannot run.
+  bool is_running_here() const;
+
   uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
 
  private:

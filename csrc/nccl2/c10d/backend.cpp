@@ -77,6 +77,7 @@ Backend::~Backend() {
   const ReleaseGil gil;  // threads that are to end may want it
   const char* why = "the group was destroyed";
   tear_down(why, [why](Communicator& communicator) { communicator.abort(why); });
+  sparse_.reset();  // here, and not when the members go: its thread may want the GIL to let a tensor go
 }
 
 // A callback that ends a group runs on a thread that the group itself must join: another one does it then.

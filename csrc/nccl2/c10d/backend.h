@@ -30,7 +30,10 @@ class Backend final : public ::c10d::Backend {
 
   const std::string getBackendName() const override { return kBackendName; }
   bool supportsSplitting() const override { return true; }
-  bool supportsCoalescing() const override { return true; }
+  // torch asks only to put batch_isend_irecv into a block. Requests on CPU tensors are independent of each other without
+  // one, and a block would swallow what other threads issue meanwhile, and all that follows when a call in it is refused.
+  // startCoalescing and endCoalescing work.
+  bool supportsCoalescing() const override { return false; }
   bool supportsTimeEstimation() const override { return false; }
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
 

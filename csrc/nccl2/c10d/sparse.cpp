@@ -74,7 +74,9 @@ void SparseLane::serve() {
     tasks_.pop_front();
     busy_ = true;
     lock.unlock();
-    task.done(all_reduce_caught(task.tensor, task.timeout));
+    const Error error = all_reduce_caught(task.tensor, task.timeout);
+    task.tensor.reset();  // before anybody hears that it has ended
+    task.done(error);
     task = {};
     lock.lock();
     busy_ = false;

@@ -103,6 +103,9 @@ void Work::synchronize() { wait(); }
 bool Work::wait(std::chrono::milliseconds timeout) {
   // Inside an open block nothing can end before endCoalescing: the block's own Work is the one to wait for.
   if (state_ == nullptr || state_->is_open()) return true;
+  if (state_->was_forked() && !state_->has_ended()) {
+    throw_value_error("Work.wait", "the operation is another process's: this one was forked from it, and cannot wait");
+  }
   const bool forever = timeout == kNoTimeout;  // not really: the operation's own deadline ends it
   const int64_t limit = forever ? kForever : std::chrono::nanoseconds(timeout).count();
   switch (state_->wait(Deadline::after(limit), forever, &interrupted)) {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "nccl2/core/error.h"
 #include "nccl2/core/lane.h"
 #include "nccl2/core/op.h"
@@ -30,6 +31,8 @@ class OpState : public std::enable_shared_from_this<OpState> {
   // Its place among the collectives of the group; zero for point-to-point operations.
   uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
 
+  // True in a process that was forked since: nobody there will ever end it.
+  bool was_forked() const { return fork_generation_ != fork_generation(); }
   bool has_ended() const { return outcome_.load(std::memory_order_acquire) > static_cast<uint32_t>(Outcome::kEnding); }
   Outcome outcome() const;
   // Valid once it has ended; ok when it is done.
@@ -78,6 +81,7 @@ class OpState : public std::enable_shared_from_this<OpState> {
   void run_continuations();
 
   const OpKind kind_;
+  const uint32_t fork_generation_ = fork_generation();
   std::shared_ptr<Lane> lane_;        // set before it is issued
   std::function<void()> before_end_;  // likewise
   std::atomic<uint64_t> sequence_{0};

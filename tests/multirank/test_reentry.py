@@ -1,0 +1,86 @@
+"""Calls that come at the wrong moment or in the wrong process: refused, and nobody is harmed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from ._harness import context
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ._harness import Ranks
+
+
+def check_refused_batch(rank: int, world: int) -> None:
+    """A batch that is refused leaves nothing open: the collectives after it are real."""
+    if rank == 0:
+        with pytest.raises(ValueError, match="contiguous"):
+            dist.batch_isend_irecv([dist.P2POp(dist.irecv, torch.ones(4, 4)[:, ::2], 1)])
+    for _ in range(3):
+        tensor = torch.ones(100_000)
+        dist.all_reduce(tensor)
+        assert (tensor == world).all()
+
+
+def test_a_refused_batch_leaves_nothing_open(ranks: Ranks) -> None:
+    ranks.run(check_refused_batch, world=2)
+
+
+def check_signal_handler(rank: int, world: int) -> str:
+    """Rank 0 is interrupted in an all_reduce by a handler that issues another; rank 1 comes when that has happened."""
+    store = context().store("signals")
+    caught = ""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal caught
+        try:
+            dist.all_reduce(torch.ones(3))
+        except ValueError as error:
+            caught = str(error)
+        store.set("handled", "yes")
+
+    tensor = torch.ones(3)
+    if rank == 0:
+        before = signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        dist.all_reduce(tensor)
+        signal.signal(signal.SIGALRM, before)
+    else:
+        store.get("handled")
+        dist.all_reduce(tensor)
+    assert (tensor == world).all()
+    return caught
+
+
+def test_a_collective_in_a_signal_handler_is_refused(ranks: Ranks) -> None:
+    first, _ = ranks.run(check_signal_handler, world=2, timeout=30.0)
+    assert "in the middle of another collective" in first
+
+
+def check_wait_in_a_child(rank: int, world: int) -> None:
+    received = torch.zeros(5)
+    work = dist.irecv(received, 1 - rank, tag=1)
+    assert work is not None
+    child = os.fork()
+    if child == 0:
+        try:
+            work.wait()
+        except ValueError:
+            os._exit(0)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    dist.send(torch.full((5,), float(rank)), 1 - rank, tag=1)
+    work.wait()
+    assert (received == 1 - rank).all()
+
+
+def test_a_forked_child_does_not_wait_for_its_parents_work(ranks: Ranks) -> None:
+    ranks.run(check_wait_in_a_child, world=2, timeout=30.0)
