@@ -62,7 +62,7 @@ void Background::main() {
 
 // Until nothing is pending or somebody else came to wait; sleeps on the rank's bell in between.
 void Background::take_over() {
-  P2pWaiting waiting(segment_, p2p_, p2p_.name_of_oldest());
+  P2pWaiting waiting(segment_, p2p_, [this] { return p2p_.name_of_oldest(); });
   constexpr int64_t kShift = 20 * pycomms::kMillisecond;  // then main() looks at deadlines again
   const int64_t until = pycomms::now_ns() + kShift;
   Waiter waiter(segment_, watch_, waiting, Patience{false, 1, 0}, pycomms::kForever, false);

@@ -92,8 +92,6 @@ Failure Communicator::set_up(Lobby& lobby, pycomms::Deadline deadline) {
   if (!life.is_ok()) return make_failure(FailureKind::kSystem, rank_, life.status().message());
   life_ = life.take();
   watch_ = std::make_unique<PeerWatch>(*segment_);
-  p2p_ = std::make_unique<P2p>(*segment_);
-  background_ = std::make_unique<Background>(*segment_, *watch_, *p2p_);
   segment_->mine().cores.store(usable_cores(), std::memory_order_relaxed);
   segment_->mine().pid.store(getpid(), std::memory_order_relaxed);
   segment_->mine().presence.store(Presence::kPresent, std::memory_order_seq_cst);
@@ -121,7 +119,10 @@ Failure Communicator::wait_for_members(Lobby& lobby, pycomms::Deadline deadline)
   }
   lobby.leave();
   watch_->start();
-  lane_ = std::make_unique<Lane>(*segment_, *watch_, *p2p_, Patience::of_members(*segment_));
+  const Patience patience = Patience::of_members(*segment_);
+  p2p_ = std::make_unique<P2p>(*segment_, patience);
+  background_ = std::make_unique<Background>(*segment_, *watch_, *p2p_);
+  lane_ = std::make_unique<Lane>(*segment_, *watch_, *p2p_, patience);
   return Failure{};
 }
 
@@ -188,13 +189,13 @@ Result Communicator::post_and_wait(P2pRequest request) {
     e->done.store(true, std::memory_order_release);
   };
   p2p_->post(request);
-  static_cast<void>(wait_for(ending.done, p2p_->name(request), timeout_ns, true));
+  static_cast<void>(wait_for(ending.done, request, timeout_ns, true));
   return ending.result;
 }
 
-Result Communicator::wait_for(const std::atomic<bool>& done, const OperationName& name, int64_t timeout_ns,
+Result Communicator::wait_for(const std::atomic<bool>& done, const P2pRequest& request, int64_t timeout_ns,
                               bool interruptible) {
-  P2pWaiting waiting(*segment_, *p2p_, name);
+  P2pWaiting waiting(*segment_, *p2p_, [&] { return p2p_->name(request); });
   Waiter waiter(*segment_, *watch_, waiting, Patience::of_members(*segment_), timeout_ns, interruptible);
   auto is_done = [&] { return done.load(std::memory_order_acquire); };
   if (waiter.until(is_done)) return nccl_abi::kSuccess;

@@ -49,8 +49,7 @@ class Communicator {
   // Point to point with a completion, or blocking when there is none.
   Result post(P2pRequest request);
   // Waits on the calling thread until `done`, which a completion sets. Not kSuccess: the communicator has failed.
-  Result wait_for(const std::atomic<bool>& done, const OperationName& name, int64_t timeout_ns, bool interruptible);
-  OperationName name(const P2pRequest& request) const { return p2p_->name(request); }
+  Result wait_for(const std::atomic<bool>& done, const P2pRequest& request, int64_t timeout_ns, bool interruptible);
   bool progress() { return p2p_->progress_if_pending(); }
   RollCallResult roll_call(RollCallKind kind, const Report& mine, int64_t timeout_ns) {
     RollCallResult result = hostccl::roll_call(*segment_, watch(), *p2p_, kind, mine, timeout_ns);

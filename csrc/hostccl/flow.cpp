@@ -35,8 +35,8 @@ bool SendFlow::step() {
 
 bool RecvFlow::step() {
   if (left_ == 0) return false;
-  const size_t bytes = std::min({left_, style_.chunk, ring_.until_wrap()});
-  if (!ring_.can_read(bytes)) return false;
+  const size_t bytes = std::min({left_, style_.chunk, ring_.readable()});
+  if (bytes == 0) return false;
   write_private(to_, ring_.place(), bytes);
   ring_.consume(bytes);
   to_ += bytes;

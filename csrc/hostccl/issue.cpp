@@ -1,5 +1,6 @@
 #include "hostccl/issue.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,6 +29,15 @@ class CollectiveTask final : public Stream::Task {
   CollectiveTask(Held held, const Collective& op)
       : held_(std::move(held)), queued_(op, held_.comm().nranks()), timeout_ns_(held_.comm().timeout_ns()) {}
   Result run(bool interruptible) override { return held_.comm().run(queued_.op(), timeout_ns_, interruptible); }
+  bool is_small() const override {
+    constexpr size_t kSmall = 64 * 1024;  // takes less time than waking a thread
+    const Collective& op = queued_.op();
+    size_t bytes = 0;
+    for (int rank = 0; rank < held_.comm().nranks(); ++rank) {
+      bytes = std::max({bytes, op.send.elements(rank), op.recv.elements(rank)});
+    }
+    return bytes * op.element_bytes() <= kSmall;
+  }
 
  private:
   Held held_;
@@ -58,11 +68,12 @@ class GroupTask final : public Stream::Task {
     for (const auto& task : collectives_) keep(task->run(interruptible));
     for (size_t i = 0; i < requests_.size(); ++i) {
       Communicator& comm = requests_[i].first.comm();
-      keep(comm.wait_for(endings[i].done, comm.name(requests_[i].second), pycomms::kForever, interruptible));
+      keep(comm.wait_for(endings[i].done, requests_[i].second, pycomms::kForever, interruptible));
       keep(endings[i].result);
     }
     return first;
   }
+  bool is_small() const override { return false; }  // its requests should be on their way
 
  private:
   struct Ending {

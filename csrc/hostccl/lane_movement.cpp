@@ -10,9 +10,6 @@
 namespace hostccl {
 namespace {
 
-// Output of this size is not found in the cache when it is read.
-constexpr size_t kTooLargeForCache = 1024 * 1024;
-
 void copy_unless_same(void* to, const void* from, size_t bytes) {
   if (to == from || bytes == 0) return;
   if (bytes >= kTooLargeForCache) {

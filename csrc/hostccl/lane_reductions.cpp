@@ -7,7 +7,6 @@
 #include <string>
 
 #include "hostccl/lane.h"
-#include "hostccl/p2p.h"
 #include "hostccl/turn.h"
 
 namespace hostccl {
@@ -77,7 +76,6 @@ bool Lane::measure_distance(Turn& turn, size_t bytes) {
     best = std::min(best, (pycomms::now_ns() - start) / kRounds);
   }
   streaming_ = best > kFarNs;
-  p2p_.set_streaming(streaming_);
   return true;
 }
 

@@ -26,7 +26,7 @@ Layout::Layout(int nranks)
       shared_ring_(shrink(2 * kMiB, nranks, 256 * kKiB)),
       pair_ring_(shrink(2 * kMiB, nranks, 128 * kKiB)),
       eager_ring_(shrink(256 * kKiB, nranks, 64 * kKiB)),
-      bulk_ring_(shrink(1 * kMiB, nranks, 128 * kKiB)) {
+      bulk_ring_(shrink(2 * kMiB, nranks, 128 * kKiB)) {
   const auto n = static_cast<size_t>(nranks);
   size_t end = 0;
   auto place = [&end](size_t bytes) {

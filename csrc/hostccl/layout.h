@@ -63,7 +63,8 @@ struct alignas(kLine) FaultRecord {
 };
 
 // Point to point, source -> destination.
-enum class EnvelopeKind : uint8_t { kEager, kRequestToSend, kClearToSend };
+// The data of a message: with the envelope, on its way through the bulk ring, or yet to be asked for.
+enum class EnvelopeKind : uint8_t { kEager, kStreamed, kRequestToSend, kClearToSend };
 struct alignas(kLine) Envelope {
   std::atomic<uint64_t> sequence;  // written last
   uint64_t bytes;
@@ -80,6 +81,7 @@ struct PairControl {
   Counter staged_head, staged_tail;  // collectives' data meant for one rank
   Counter eager_head, eager_tail;
   Counter bulk_head, bulk_tail;
+  Counter bulk_probe, bulk_answer;  // to measure how far apart the cores are
   Counter envelopes_taken;
   Envelope envelopes[kEnvelopes];
 };

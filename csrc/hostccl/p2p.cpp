@@ -2,86 +2,29 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
+#include <optional>
 
 #include "hostccl/failures.h"
-#include "hostccl/p2p_waiting.h"
-#include "hostccl/ring.h"
+#include "hostccl/p2p_channel.h"
 
 namespace hostccl {
 namespace {
 
 constexpr size_t kEagerLimit = 16 * 1024;
-// Small chunks let the receiver begin early, large ones cost fewer hand-overs.
-size_t bulk_chunk(size_t bytes) { return bytes < 512 * 1024 ? 16 * 1024 : 64 * 1024; }
+constexpr size_t kStreamLimit = 256 * 1024;
 constexpr int kEnvelopesAtOnce = 16;
 
 }  // namespace
 
-struct P2p::Pending {
-  P2pRequest request;
-  uint64_t id = 0;
-  int64_t posted_ns = 0;
-  size_t moved = 0;
-  bool is_clear_to_send = false;  // not a user's request: our answer to a peer's request to send
-};
-
-// A message that has come, with its data when that came along.
-struct P2p::Unexpected {
-  EnvelopeKind kind;
-  DataType type;
-  int tag;
-  uint64_t id;
-  size_t bytes;
-  const std::byte* data = nullptr;
-  std::vector<std::byte> kept;
-};
-
-struct P2p::Channel {
-  int peer;
-  PairControl& out;  // this rank -> peer
-  PairControl& in;   // peer -> this rank
-  RingWriter eager_out, bulk_out;
-  RingReader eager_in, bulk_in;
-  uint64_t envelopes_out = 0;
-  uint64_t envelopes_in = 0;
-
-  Queue outbox;              // envelopes that wait for room
-  Queue asked;               // sent a request to send, wait for the clear
-  Queue sending, receiving;  // through the bulk rings, in this order
-  std::deque<Unexpected> unexpected;
-
-  Channel(const Segment& segment, int peer_rank)
-      : peer(peer_rank),
-        out(segment.layout().pair(segment.base(), segment.rank(), peer_rank)),
-        in(segment.layout().pair(segment.base(), peer_rank, segment.rank())),
-        eager_out(out.eager_head, {&out.eager_tail},
-                  segment.layout().eager_ring(segment.base(), segment.rank(), peer_rank),
-                  segment.layout().eager_ring_bytes()),
-        bulk_out(out.bulk_head, {&out.bulk_tail}, segment.layout().bulk_ring(segment.base(), segment.rank(), peer_rank),
-                 segment.layout().bulk_ring_bytes()),
-        eager_in(in.eager_head, in.eager_tail, segment.layout().eager_ring(segment.base(), peer_rank, segment.rank()),
-                 segment.layout().eager_ring_bytes()),
-        bulk_in(in.bulk_head, in.bulk_tail, segment.layout().bulk_ring(segment.base(), peer_rank, segment.rank()),
-                segment.layout().bulk_ring_bytes()) {}
-};
-
-P2p::P2p(const Segment& segment) : segment_(segment), receives_(std::make_unique<Queue>()) {
-  for (int peer = 0; peer < segment.nranks(); ++peer) channels_.push_back(std::make_unique<Channel>(segment, peer));
+P2p::P2p(const Segment& segment, const Patience& patience) : segment_(segment), receives_(std::make_unique<Queue>()) {
+  for (int peer = 0; peer < segment.nranks(); ++peer) {
+    // The measurement needs both ranks at work at the same time.
+    const bool measures = patience.own_core && peer != segment.rank();
+    channels_.push_back(std::make_unique<Channel>(segment, peer, measures ? Stores::kAsMeasured : Stores::kCached));
+  }
 }
 
 P2p::~P2p() = default;
-
-template <typename Visit>
-void P2p::for_each_queue(Visit visit) {
-  visit(*receives_);
-  for (const auto& channel : channels_) {
-    visit(channel->outbox);
-    visit(channel->asked);
-    visit(channel->sending);
-    visit(channel->receiving);
-  }
-}
 
 uint64_t P2p::post(const P2pRequest& request) {
   std::vector<Finished> finished;
@@ -91,7 +34,7 @@ uint64_t P2p::post(const P2pRequest& request) {
     id = next_id_++;
     pending_.fetch_add(1, std::memory_order_relaxed);
     Queue one;
-    one.push_back(Pending{request, id, request.timeout_ns >= pycomms::kForever ? 0 : pycomms::now_ns(), 0, false});
+    one.push_back(Pending{request, id, request.timeout_ns >= pycomms::kForever ? 0 : pycomms::now_ns()});
     if (request.is_send) {
       Channel& channel = *channels_[static_cast<size_t>(request.peer)];
       channel.outbox.splice(channel.outbox.end(), one);
@@ -167,6 +110,12 @@ bool P2p::advance(std::vector<Finished>& finished) {
 
 // --- out
 
+EnvelopeKind P2p::kind_of(const Pending& pending) {
+  if (pending.is_clear_to_send) return EnvelopeKind::kClearToSend;
+  if (pending.request.bytes <= kEagerLimit) return EnvelopeKind::kEager;
+  return pending.request.bytes <= kStreamLimit ? EnvelopeKind::kStreamed : EnvelopeKind::kRequestToSend;
+}
+
 bool P2p::flush_outbox(Channel& channel, std::vector<Finished>& finished) {
   bool moved = false;
   while (!channel.outbox.empty()) {
@@ -175,7 +124,8 @@ bool P2p::flush_outbox(Channel& channel, std::vector<Finished>& finished) {
     if (channel.envelopes_out - channel.out.envelopes_taken.value.load(std::memory_order_acquire) >= kEnvelopes) break;
     Envelope& envelope = channel.out.envelopes[channel.envelopes_out % kEnvelopes];
     const bool in_envelope = request.bytes <= sizeof(envelope.payload);
-    const bool eager = !pending.is_clear_to_send && request.bytes <= kEagerLimit;
+    const EnvelopeKind kind = kind_of(pending);
+    const bool eager = kind == EnvelopeKind::kEager;
     if (eager && !in_envelope) {
       // One piece, so that the receiver can take it at once: pass over a tail of the ring that is too short.
       const size_t room = channel.eager_out.until_wrap();
@@ -192,18 +142,25 @@ bool P2p::flush_outbox(Channel& channel, std::vector<Finished>& finished) {
     envelope.id = pending.id;
     envelope.tag = request.tag;
     envelope.type = static_cast<uint8_t>(request.type);
-    envelope.kind = pending.is_clear_to_send ? EnvelopeKind::kClearToSend
-                    : eager                  ? EnvelopeKind::kEager
-                                             : EnvelopeKind::kRequestToSend;
+    envelope.kind = kind;
     envelope.sequence.store(++channel.envelopes_out, std::memory_order_seq_cst);
     segment_.ring(channel.peer);
     moved = true;
-    if (envelope.kind == EnvelopeKind::kRequestToSend) {
-      channel.asked.splice(channel.asked.end(), channel.outbox, channel.outbox.begin());
-      continue;
+    switch (kind) {
+      case EnvelopeKind::kStreamed:
+        channel.sending.splice(channel.sending.end(), channel.outbox, channel.outbox.begin());
+        break;
+      case EnvelopeKind::kRequestToSend:
+        channel.asked.splice(channel.asked.end(), channel.outbox, channel.outbox.begin());
+        break;
+      case EnvelopeKind::kEager:
+        finish(pending, nccl_abi::kSuccess, finished);
+        channel.outbox.pop_front();
+        break;
+      case EnvelopeKind::kClearToSend:
+        channel.outbox.pop_front();
+        break;
     }
-    if (!pending.is_clear_to_send) finish(pending, nccl_abi::kSuccess, finished);
-    channel.outbox.pop_front();
   }
   return moved;
 }
@@ -217,20 +174,9 @@ void P2p::start_bulk(Channel& channel, uint64_t id) {
 bool P2p::send_bulk(Channel& channel, std::vector<Finished>& finished) {
   if (channel.sending.empty()) return false;
   Pending& pending = channel.sending.front();
-  RingWriter& ring = channel.bulk_out;
-  const size_t bytes =
-      std::min({pending.request.bytes - pending.moved, bulk_chunk(pending.request.bytes), ring.until_wrap()});
-  if (!ring.can_write(bytes)) return false;
-  const std::byte* const from = pending.request.data + pending.moved;
-  if (streaming_.load(std::memory_order_relaxed)) {
-    hostccl::copy_streaming(ring.place(), from, bytes);
-  } else {
-    hostccl::copy(ring.place(), from, bytes);
-  }
-  ring.publish(bytes);
-  pending.moved += bytes;
-  if (pending.moved == pending.request.bytes) {
-    ring.end_message();
+  const P2pRequest& request = pending.request;
+  if (!channel.bulk_out.write(pending.id, request.data, request.bytes, pending.moved)) return false;
+  if (pending.moved == request.bytes) {
     finish(pending, nccl_abi::kSuccess, finished);
     channel.sending.pop_front();
   }
@@ -265,7 +211,8 @@ void P2p::take_envelope(Channel& channel, const Envelope& envelope, std::vector<
                      envelope.id,
                      envelope.bytes,
                      envelope.payload,
-                     {}};
+                     {},
+                     0};
   const bool in_ring = envelope.kind == EnvelopeKind::kEager && envelope.bytes > sizeof(envelope.payload);
   if (in_ring) {
     if (const size_t room = channel.eager_in.until_wrap(); room < envelope.bytes) channel.eager_in.consume(room);
@@ -319,31 +266,50 @@ void P2p::deliver(Channel& channel, Queue& request, const Unexpected& message, s
     finish(pending, nccl_abi::kSuccess, finished);
     return;
   }
-  Pending answer;
-  answer.is_clear_to_send = true;
-  answer.id = message.id;
   pending.request.peer = channel.peer;  // of a receive from any: from here on it is this peer that is needed
-  channel.outbox.push_back(answer);
+  pending.message = message.id;
+  if (message.kind == EnvelopeKind::kRequestToSend) {
+    Pending answer;
+    answer.is_clear_to_send = true;
+    answer.id = message.id;
+    channel.outbox.push_back(answer);
+  } else if (message.moved != 0) {
+    hostccl::copy(pending.request.data, message.kept.data(), message.moved);
+    pending.moved = message.moved;
+    if (pending.moved == message.bytes) {
+      finish(pending, nccl_abi::kSuccess, finished);
+      return;
+    }
+  }
   channel.receiving.splice(channel.receiving.end(), request);
 }
 
 bool P2p::receive_bulk(Channel& channel, std::vector<Finished>& finished) {
   if (channel.receiving.empty()) return false;
-  Pending& pending = channel.receiving.front();
-  RingReader& ring = channel.bulk_in;
-  const size_t bytes =
-      std::min({pending.request.bytes - pending.moved, bulk_chunk(pending.request.bytes), ring.until_wrap()});
-  if (!ring.can_read(bytes)) return false;
-  hostccl::copy(pending.request.data + pending.moved, ring.place(), bytes);
-  ring.consume(bytes);
-  pending.moved += bytes;
-  if (pending.moved == pending.request.bytes) {
-    ring.end_message();
-    finish(pending, nccl_abi::kSuccess, finished);
-    channel.receiving.pop_front();
+  const std::optional<uint64_t> id = channel.bulk_in.front();
+  if (!id) return false;
+  Queue& receiving = channel.receiving;
+  const auto at = std::find_if(receiving.begin(), receiving.end(), [&](const Pending& p) { return p.message == *id; });
+  if (at == receiving.end()) {
+    if (!set_aside(channel, *id)) return false;
+  } else {
+    if (!channel.bulk_in.read(at->request.data, at->request.bytes, at->moved)) return false;
+    if (at->moved == at->request.bytes) {
+      finish(*at, nccl_abi::kSuccess, finished);
+      receiving.erase(at);
+    }
   }
   segment_.ring(channel.peer);
   return true;
+}
+
+// Nobody has asked for this message yet, and it is in the way of one that was asked for.
+bool P2p::set_aside(Channel& channel, uint64_t id) {
+  auto& waiting = channel.unexpected;
+  const auto at = std::find_if(waiting.begin(), waiting.end(), [id](const Unexpected& m) { return m.id == id; });
+  if (at == waiting.end()) return false;  // its envelope is still to be taken
+  at->kept.resize(at->bytes);
+  return channel.bulk_in.read(at->kept.data(), at->bytes, at->moved);
 }
 
 bool P2p::check_fit(int source, const P2pRequest& receive, const Unexpected& message) {
@@ -361,81 +327,6 @@ bool P2p::check_fit(int source, const P2pRequest& receive, const Unexpected& mes
   std::snprintf(failure.op, sizeof(failure.op), "recv");
   segment_.fail(failure);
   return false;
-}
-
-// --- endings
-
-void P2p::end_all(Result result, std::vector<Finished>& finished) {
-  for_each_queue([&](Queue& queue) {
-    for (const Pending& pending : queue) {
-      if (!pending.is_clear_to_send) finish(pending, result, finished);
-    }
-    queue.clear();
-  });
-}
-
-void P2p::check_deadlines(int64_t now) {
-  std::vector<Finished> finished;
-  {
-    std::lock_guard lock(mutex_);
-    for_each_queue([&](const Queue& queue) {
-      for (const Pending& pending : queue) {
-        const P2pRequest& request = pending.request;
-        if (pending.is_clear_to_send || request.timeout_ns >= pycomms::kForever) continue;
-        if (now - pending.posted_ns < request.timeout_ns) continue;
-        segment_.fail(timeout_of(segment_, name(request), now - pending.posted_ns));
-      }
-    });
-    if (segment_.has_failed()) end_all(result_of(segment_.failure().kind), finished);
-  }
-  call(finished);
-}
-
-bool P2p::needs(int peer) {
-  std::vector<Finished> finished;
-  bool needed = false;
-  {
-    std::lock_guard lock(mutex_);
-    // What the peer left in the channel still arrives: only when nothing moves any more is something missing.
-    if (!advance(finished)) {
-      for_each_queue([&](const Queue& queue) {
-        for (const Pending& pending : queue) {
-          const int from = pending.request.peer;
-          needed |= !pending.is_clear_to_send && (from == peer || (from == kAnySource && all_others_closed()));
-        }
-      });
-    }
-  }
-  call(finished);
-  return needed;
-}
-
-bool P2p::all_others_closed() const {
-  for (int rank = 0; rank < segment_.nranks(); ++rank) {
-    const Presence presence = segment_.block(rank).presence.load(std::memory_order_acquire);
-    if (rank != segment_.rank() && presence != Presence::kClosed) return false;
-  }
-  return true;
-}
-
-OperationName P2p::name(const P2pRequest& request) const {
-  const std::string peer = request.peer == kAnySource ? "any rank" : "rank " + std::to_string(request.peer);
-  const size_t elements = request.bytes / std::max<size_t>(element_size(request.type), 1);
-  return {request.is_send ? "send" : "recv",
-          std::string(request.is_send ? "send to " : "recv from ") + peer + " tag " + std::to_string(request.tag) +
-              " " + type_name(request.type) + "[" + std::to_string(elements) + "]",
-          request.peer};
-}
-
-OperationName P2p::name_of_oldest() {
-  std::lock_guard lock(mutex_);
-  const Pending* oldest = nullptr;
-  for_each_queue([&](const Queue& queue) {
-    for (const Pending& pending : queue) {
-      if (!pending.is_clear_to_send && (oldest == nullptr || pending.id < oldest->id)) oldest = &pending;
-    }
-  });
-  return oldest != nullptr ? name(oldest->request) : OperationName{"send or recv", "point to point", -1};
 }
 
 }  // namespace hostccl

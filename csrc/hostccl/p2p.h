@@ -1,6 +1,7 @@
 // Point to point: every (source, destination) pair has a channel in the segment. A send puts an envelope into it, with the
-// data when that is small; a large message waits for the receiver's clear-to-send and then flows through the pair's bulk
-// ring. Envelopes match receives by (source, tag), in order; what nobody has asked for yet is kept on the heap.
+// data when that is small. Larger data flows through the pair's bulk ring: at once up to a limit, beyond it when the receiver
+// has cleared it. Envelopes match receives by (source, tag), in order; small data that nobody has asked for yet is kept on
+// the heap, larger data stays in the ring until it stands in the way of data that was asked for.
 // Requests are independent: none waits for another one's turn, and nothing here blocks.
 //
 // Threads: any; one at a time moves things on (mutex_), the others go about their business. Completions are called with
@@ -18,6 +19,7 @@
 #include "base/clock.h"
 #include "hostccl/hostccl.h"
 #include "hostccl/segment.h"
+#include "hostccl/wait.h"
 
 namespace hostccl {
 
@@ -43,7 +45,7 @@ struct OperationName {
 
 class P2p {
  public:
-  explicit P2p(const Segment& segment);
+  P2p(const Segment& segment, const Patience& patience);
   ~P2p();
 
   // Takes the request up and moves it as far as it goes; `done` may have been called when this returns. Returns its id.
@@ -57,8 +59,6 @@ class P2p {
   bool progress_if_pending() { return has_pending() && progress(); }
   // True when anything moved. Ends everything once the communicator has failed.
   bool progress();
-  // Whether large messages are written with streaming stores: between cores that share no cache they should be.
-  void set_streaming(bool streaming) { streaming_.store(streaming, std::memory_order_relaxed); }
   // Counts calls of progress(): tells a background thread whether somebody else is at it.
   uint64_t progress_calls() const { return progress_calls_.load(std::memory_order_relaxed); }
 
@@ -87,6 +87,8 @@ class P2p {
   bool take_envelopes(Channel& channel, std::vector<Finished>& finished);
   bool send_bulk(Channel& channel, std::vector<Finished>& finished);
   bool receive_bulk(Channel& channel, std::vector<Finished>& finished);
+  static EnvelopeKind kind_of(const Pending& pending);
+  static bool set_aside(Channel& channel, uint64_t id);
   void take_envelope(Channel& channel, const Envelope& envelope, std::vector<Finished>& finished);
   void start_bulk(Channel& channel, uint64_t id);
   bool match_unexpected(Queue& request, std::vector<Finished>& finished);
@@ -103,7 +105,6 @@ class P2p {
   const Segment& segment_;
   std::atomic<size_t> pending_{0};
   std::atomic<uint64_t> progress_calls_{0};
-  std::atomic<bool> streaming_{false};
 
   std::mutex mutex_;
   uint64_t next_id_ = 1;                            // GUARDED_BY(mutex_)

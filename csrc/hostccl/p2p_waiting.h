@@ -2,6 +2,7 @@
 // Threads: the one that waits. Must not know: what is waited for.
 #pragma once
 
+#include <functional>
 #include <utility>
 
 #include "hostccl/p2p.h"
@@ -11,7 +12,8 @@ namespace hostccl {
 
 class P2pWaiting final : public Waiting {
  public:
-  P2pWaiting(const Segment& segment, P2p& p2p, OperationName name)
+  // name: asked only when something goes wrong.
+  P2pWaiting(const Segment& segment, P2p& p2p, std::function<OperationName()> name)
       : segment_(segment), p2p_(p2p), name_(std::move(name)) {}
   bool progress() override { return p2p_.progress(); }
   bool needs(int peer) const override { return p2p_.needs(peer); }
@@ -25,7 +27,7 @@ class P2pWaiting final : public Waiting {
 
   const Segment& segment_;
   P2p& p2p_;
-  const OperationName name_;
+  const std::function<OperationName()> name_;
 };
 
 Failure timeout_of(const Segment& segment, const OperationName& name, int64_t waited_ns);

@@ -30,6 +30,8 @@ class RingWriter {
   }
   std::byte* place() const { return data_ + position_ % size_; }
   void publish(size_t bytes) { move_to(position_ + bytes); }
+  // Written, but the readers hear of it only with what is published next.
+  void write_on(size_t bytes) { position_ += bytes; }
   void end_message() {
     if (position_ % kPad != 0) move_to(pad_up(position_));
   }
@@ -59,7 +61,14 @@ class RingReader {
     written_ = head_->load(std::memory_order_acquire);
     return written_ >= position_ + bytes;
   }
+  // What is there in one piece.
+  size_t readable() {
+    if (!can_read(1)) return 0;
+    return std::min(static_cast<size_t>(written_ - position_), until_wrap());
+  }
   const std::byte* place() const { return data_ + position_ % size_; }
+  // Read, but the writer hears of it only with what is consumed next.
+  void read_on(size_t bytes) { position_ += bytes; }
   void consume(size_t bytes) { move_to(position_ + bytes); }
   void end_message() {
     if (position_ % kPad != 0) move_to(pad_up(position_));

@@ -51,7 +51,7 @@ class RollCall {
         kind_(kind),
         mine_(mine),
         deadline_(pycomms::Deadline::after(timeout_ns)),
-        waiting_(segment, p2p, name_of(kind)),
+        waiting_(segment, p2p, [kind] { return name_of(kind); }),
         waiter_(segment, watch, waiting_, Patience::of_members(segment), pycomms::kForever, true),
         n_(static_cast<size_t>(segment.nranks())) {}
 

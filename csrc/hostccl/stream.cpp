@@ -1,10 +1,20 @@
 #include "hostccl/stream.h"
 
+#include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/thread.h"
 
 namespace hostccl {
+namespace {
+
+constexpr int64_t kQuiet =
+    50 * pycomms::kMicrosecond;                      // nothing came and nobody helped: the issuer does something else
+constexpr int64_t kLongest = pycomms::kMillisecond;  // that small work is left alone while more is issued
+constexpr int64_t kGlance = 100 * pycomms::kMicrosecond;  // the thread looks again so soon after it found traffic
+
+}  // namespace
 
 Stream::~Stream() {
   {
@@ -15,23 +25,44 @@ Stream::~Stream() {
   if (thread_.joinable()) thread_.join();
 }
 
-pycomms::Status Stream::enqueue(std::unique_ptr<Task> task) { return push(Entry{std::move(task)}); }
+pycomms::Status Stream::start_thread() {
+  if (thread_.joinable()) return {};
+  auto thread = pycomms::start_thread(name_.c_str(), [this] { main(); });
+  if (!thread.is_ok()) return thread.status();
+  thread_ = thread.take();
+  return {};
+}
 
-pycomms::Status Stream::notify(CompletionFn fn, void* arg) { return push(Entry{nullptr, fn, arg}); }
-
-pycomms::Status Stream::push(Entry entry) {
+pycomms::Status Stream::enqueue(std::unique_ptr<Task> task) {
+  const bool small = task->is_small();
+  const int64_t now = pycomms::now_ns();
   bool wake;
   {
     std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) {
-      auto thread = pycomms::start_thread(name_.c_str(), [this] { main(); });
-      if (!thread.is_ok()) return thread.status();
-      thread_ = thread.take();
-    }
-    queue_.push_back(std::move(entry));
-    wake = std::exchange(waiting_, false);
+    if (pycomms::Status started = start_thread(); !started.is_ok()) return started;
+    if (queue_.empty()) oldest_ns_ = now;
+    latest_ns_ = now;
+    hurry_ |= !small;
+    queue_.push_back(Entry{std::move(task)});
+    wake = sleeping_ && (parked_ || !small);
+    if (wake) sleeping_ = parked_ = false;
   }
   if (wake) arrived_.notify_one();
+  return {};
+}
+
+pycomms::Status Stream::notify(CompletionFn fn, void* arg) {
+  std::lock_guard lock(mutex_);
+  if (!queue_.empty() && queue_.back().fn == nullptr) {
+    queue_.back().fn = fn;
+    queue_.back().arg = arg;
+    return {};
+  }
+  if (pycomms::Status started = start_thread(); !started.is_ok()) return started;
+  queue_.push_back(Entry{nullptr, fn, arg});
+  hurry_ = true;  // what it waits for has ended or is under way
+  if (std::exchange(sleeping_, false)) arrived_.notify_one();
+  parked_ = false;
   return {};
 }
 
@@ -47,28 +78,44 @@ bool Stream::run_front(std::unique_lock<std::mutex>& run, bool interruptible) {
     if (queue_.empty()) return false;
     entry = std::move(queue_.front());
     queue_.pop_front();
+    if (queue_.empty()) hurry_ = false;
+    helped_ |= interruptible;
   }
   if (entry.task) {
     const Result result = entry.task->run(interruptible);
     if (result_ == nccl_abi::kSuccess) result_ = result;
-    return true;
+    entry.task.reset();
   }
+  if (entry.fn == nullptr) return true;
   const Result result = std::exchange(result_, nccl_abi::kSuccess);
   run.unlock();  // whoever is called may come back to this stream
   entry.fn(entry.arg, result);
   return true;
 }
 
+// --- the thread
+
+int64_t Stream::leisure(int64_t now) {
+  if (stopping_ || hurry_) return 0;
+  const bool helped = std::exchange(helped_, false);
+  if (queue_.empty()) return helped || latest_ns_ + kGlance > now ? kGlance : pycomms::kSecond;
+  if (helped) return kQuiet;
+  return std::max<int64_t>(std::min(latest_ns_ + kQuiet, oldest_ns_ + kLongest) - now, 0);
+}
+
+void Stream::sleep(std::unique_lock<std::mutex>& lock, int64_t ns) {
+  sleeping_ = true;
+  parked_ = ns > kGlance;
+  arrived_.wait_for(lock, std::chrono::nanoseconds(ns));
+  sleeping_ = parked_ = false;
+}
+
 void Stream::main() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      while (queue_.empty() && !stopping_) {
-        waiting_ = true;
-        arrived_.wait_for(lock, std::chrono::seconds(1));
-      }
-      waiting_ = false;
-      if (queue_.empty()) return;
+      while (const int64_t ns = leisure(pycomms::now_ns())) sleep(lock, ns);
+      if (queue_.empty() && stopping_) return;
     }
     std::unique_lock run(run_mutex_);
     run_front(run, false);

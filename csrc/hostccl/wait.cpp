@@ -24,7 +24,7 @@ void set_interrupt_hook(int (*hook)()) { interrupt_hook.store(hook, std::memory_
 int usable_cores() { return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1); }
 
 Patience Patience::of_members(const Segment& segment) {
-  int cores = usable_cores();  // others may be confined to fewer
+  int cores = segment.nranks();
   for (int rank = 0; rank < segment.nranks(); ++rank) {
     const int theirs = segment.block(rank).cores.load(std::memory_order_relaxed);
     if (theirs != 0) cores = std::min(cores, theirs);

@@ -32,13 +32,15 @@ class Waiting {
 };
 
 // How long to spin and yield before sleeping: depends on whether every rank can have a core of its own.
+// Asks the system: not for a path that is taken often.
 int usable_cores();
 
 struct Patience {
   bool own_core;
   int spins;
   int64_t yield_ns;
-  // The same on all members of an assembled communicator: who takes part in measuring follows from it.
+  // From what the members have announced. The same on all of them once the communicator is assembled: who takes part in
+  // measuring follows from it.
   static Patience of_members(const Segment& segment);
 };
 

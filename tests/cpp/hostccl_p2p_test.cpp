@@ -34,7 +34,7 @@ void wait_for(CommHandle comm, const std::atomic<int>& counter, int wanted) {
 
 TEST(ping_pong_of_all_sizes) {
   for (const size_t count :
-       {size_t{0}, size_t{1}, size_t{24}, size_t{25}, size_t{4096}, size_t{4097}, size_t{1'000'003}}) {
+       {size_t{0}, size_t{1}, size_t{24}, size_t{25}, size_t{4096}, size_t{4097}, size_t{16'001}, size_t{1'000'003}}) {
     const std::string errors = run_world(2, [&](int rank, CommHandle comm) {
       for (int round = 0; round < 20; ++round) {
         std::vector<int32_t> in(count);
@@ -55,7 +55,7 @@ TEST(ping_pong_of_all_sizes) {
 }
 
 TEST(tags_match_out_of_order_and_any_source_tells_the_source) {
-  for (const size_t count : {size_t{3}, size_t{3000}, size_t{300'000}}) {
+  for (const size_t count : {size_t{3}, size_t{3000}, size_t{30'000}, size_t{300'000}}) {
     const std::string errors = run_world(3, [&](int rank, CommHandle comm) {
       std::atomic<int> ended{0};
       constexpr int kTags = 8;
@@ -87,8 +87,67 @@ TEST(tags_match_out_of_order_and_any_source_tells_the_source) {
   }
 }
 
+// Data that was sent before it was asked for lies in the pair's ring, more than it holds, in front of what is asked for.
+TEST(what_nobody_has_asked_for_yet_does_not_stand_in_the_way) {
+  constexpr size_t kAhead = 60'000;  // 240 kB
+  constexpr int kMany = 12;
+  const std::string errors = run_world(2, [&](int rank, CommHandle comm) {
+    const std::vector<std::pair<int, size_t>> later{{kMany, 400'000}, {kMany + 1, 20'000}, {kMany + 2, 5}};
+    if (rank == 0) {
+      std::atomic<int> ended{0};
+      std::vector<std::vector<int32_t>> out;
+      for (int tag = 0; tag < kMany; ++tag) out.push_back(message(tag, kAhead));
+      for (const auto& [tag, count] : later) out.push_back(message(tag, count));
+      for (size_t tag = 0; tag < out.size(); ++tag) {
+        expect_success(hostcclSend(out[tag].data(), out[tag].size(), kInt32, 1, static_cast<int>(tag), comm,
+                                   count_success, &ended),
+                       "send");
+      }
+      wait_for(comm, ended, static_cast<int>(out.size()));
+      return;
+    }
+    auto receive = [&](int tag, size_t count) {
+      std::vector<int32_t> in(count);
+      expect_success(hostcclRecv(in.data(), count, kInt32, 0, tag, comm, nullptr, nullptr, nullptr), "recv");
+      expect(in == message(tag, count), "value of tag " + std::to_string(tag));
+    };
+    receive(kMany / 2, kAhead);
+    for (auto at = later.rbegin(); at != later.rend(); ++at) receive(at->first, at->second);
+    for (int tag = kMany - 1; tag >= 0; --tag) {
+      if (tag != kMany / 2) receive(tag, kAhead);
+    }
+  });
+  CHECK_EQ(errors, std::string());
+}
+
+// A receive that is posted when half of its message has been set aside takes the rest itself.
+TEST(a_message_set_aside_half_way_is_completed) {
+  constexpr size_t kCount = 60'000;
+  constexpr int kRounds = 50;
+  const std::string errors = run_world(2, [&](int rank, CommHandle comm) {
+    for (int round = 0; round < kRounds; ++round) {
+      std::atomic<int> ended{0};
+      std::vector<int32_t> first(kCount), second(kCount);
+      if (rank == 0) {
+        first = message(round, kCount);
+        second = message(round + 1, kCount);
+        expect_success(hostcclSend(first.data(), kCount, kInt32, 1, 1, comm, count_success, &ended), "send");
+        expect_success(hostcclSend(second.data(), kCount, kInt32, 1, 2, comm, count_success, &ended), "send");
+      } else {
+        expect_success(hostcclRecv(second.data(), kCount, kInt32, 0, 2, comm, count_success, &ended, nullptr), "recv");
+        for (int i = 0; i < round; ++i) hostcclCommProgress(comm);
+        expect_success(hostcclRecv(first.data(), kCount, kInt32, 0, 1, comm, count_success, &ended, nullptr), "recv");
+      }
+      wait_for(comm, ended, 2);
+      expect(first == message(round, kCount), "first");
+      expect(second == message(round + 1, kCount), "second");
+    }
+  });
+  CHECK_EQ(errors, std::string());
+}
+
 TEST(everybody_to_everybody_at_once_also_to_oneself) {
-  for (const size_t count : {size_t{2}, size_t{100'000}}) {
+  for (const size_t count : {size_t{2}, size_t{20'000}, size_t{100'000}}) {
     const std::string errors = run_world(4, [&](int rank, CommHandle comm) {
       std::vector<std::vector<int32_t>> in(4, std::vector<int32_t>(count)), out;
       for (int peer = 0; peer < 4; ++peer) out.push_back(message(rank * 10 + peer, count));

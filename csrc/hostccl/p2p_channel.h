@@ -1,0 +1,77 @@
+// What P2p holds for each peer: this rank's ends of the pair's rings, and the messages that are on their way.
+// Private to P2p, under its mutex.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <vector>
+
+#include "hostccl/bulk.h"
+#include "hostccl/p2p.h"
+
+namespace hostccl {
+
+struct P2p::Pending {
+  P2pRequest request;
+  uint64_t id = 0;
+  int64_t posted_ns = 0;
+  size_t moved = 0;
+  uint64_t message = 0;           // of a matched receive: the peer's id of what it gets
+  bool is_clear_to_send = false;  // not a user's request: our answer to a peer's request to send
+};
+
+// A message that has come, with what came of its data.
+struct P2p::Unexpected {
+  EnvelopeKind kind;
+  DataType type;
+  int tag;
+  uint64_t id;
+  size_t bytes;
+  const std::byte* data = nullptr;
+  std::vector<std::byte> kept;
+  size_t moved = 0;  // of a streamed one: how much is in `kept`
+};
+
+struct P2p::Channel {
+  int peer;
+  PairControl& out;  // this rank -> peer
+  PairControl& in;   // peer -> this rank
+  RingWriter eager_out;
+  RingReader eager_in;
+  BulkWriter bulk_out;
+  BulkReader bulk_in;
+  uint64_t envelopes_out = 0;
+  uint64_t envelopes_in = 0;
+
+  Queue outbox;              // envelopes that wait for room
+  Queue asked;               // sent a request to send, wait for the clear
+  Queue sending, receiving;  // through the bulk rings, in this order
+  std::deque<Unexpected> unexpected;
+
+  Channel(const Segment& segment, int peer_rank, Stores stores)
+      : peer(peer_rank),
+        out(segment.layout().pair(segment.base(), segment.rank(), peer_rank)),
+        in(segment.layout().pair(segment.base(), peer_rank, segment.rank())),
+        eager_out(out.eager_head, {&out.eager_tail},
+                  segment.layout().eager_ring(segment.base(), segment.rank(), peer_rank),
+                  segment.layout().eager_ring_bytes()),
+        eager_in(in.eager_head, in.eager_tail, segment.layout().eager_ring(segment.base(), peer_rank, segment.rank()),
+                 segment.layout().eager_ring_bytes()),
+        bulk_out(out, segment.layout().bulk_ring(segment.base(), segment.rank(), peer_rank),
+                 segment.layout().bulk_ring_bytes(), stores),
+        bulk_in(in, segment.layout().bulk_ring(segment.base(), peer_rank, segment.rank()),
+                segment.layout().bulk_ring_bytes()) {}
+};
+
+template <typename Visit>
+void P2p::for_each_queue(Visit visit) {
+  visit(*receives_);
+  for (const auto& channel : channels_) {
+    visit(channel->outbox);
+    visit(channel->asked);
+    visit(channel->sending);
+    visit(channel->receiving);
+  }
+}
+
+}  // namespace hostccl
