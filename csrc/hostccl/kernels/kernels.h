@@ -50,7 +50,7 @@ void copy(void* out, const void* in, size_t bytes);
 // The same with non-temporal stores (and a fence after them): leaves no cached copy behind in the writer.
 void copy_streaming(void* out, const void* in, size_t bytes);
 // Output of this size is not found in the cache when it is read: better written past it.
-inline constexpr size_t kTooLargeForCache = 2 * 1024 * 1024;
+inline constexpr size_t kTooLargeForCache = 8 * 1024 * 1024;
 
 // "avx512", "avx2" or "baseline": what runs here; PYCOMMS_VECTOR_WIDTH=baseline|avx2|avx512 lowers it (read by the caller:
 // set_vector_width before first use; false when the machine cannot do it or the name is unknown).
