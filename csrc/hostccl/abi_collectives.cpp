@@ -90,6 +90,9 @@ PYCOMMS_EXPORT Result ncclRedOpCreatePreMulSum(RedOp* op, void* scalar, DataType
   RETURN_IF_REFUSED(check_call(comm, type));
   if (!supports(type, Reduction::kPreMulSum))
     return refuse(std::string("premul_sum has no meaning for ") + type_name(type));
+  if (!is_exact_scalar(scalar, type)) {
+    return refuse("premul_sum: the factor travels as a double, so it must be real and an integer at most 2^53");
+  }
   *op = static_cast<RedOp>(comm->impl.add_premul(type, read_scalar(scalar, type)));
   return kSuccess;
 }

@@ -68,4 +68,34 @@ double read_scalar(const void* scalar, nccl_abi::DataType type) {
   return 0;
 }
 
+bool is_exact_scalar(const void* scalar, nccl_abi::DataType type) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  const auto* const bytes = static_cast<const char*>(scalar);
+  switch (type) {
+    case nccl_abi::kInt64:
+      return load<int64_t>(scalar) >= -kExact && load<int64_t>(scalar) <= kExact;
+    case nccl_abi::kUint64:
+      return load<uint64_t>(scalar) <= uint64_t{kExact};
+    case nccl_abi::kComplex64:
+      return load<float>(bytes + sizeof(float)) == 0;
+    case nccl_abi::kComplex128:
+      return load<double>(bytes + sizeof(double)) == 0;
+    case nccl_abi::kInt8:
+    case nccl_abi::kUint8:
+    case nccl_abi::kBool:
+    case nccl_abi::kInt16:
+    case nccl_abi::kUint16:
+    case nccl_abi::kInt32:
+    case nccl_abi::kUint32:
+    case nccl_abi::kFloat16:
+    case nccl_abi::kBfloat16:
+    case nccl_abi::kFloat32:
+    case nccl_abi::kFloat64:
+    case nccl_abi::kFloat8e4m3:
+    case nccl_abi::kFloat8e5m2:
+      return true;
+  }
+  return false;
+}
+
 }  // namespace hostccl

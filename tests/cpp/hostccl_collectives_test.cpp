@@ -1,5 +1,6 @@
 // The engine's collectives through its ABI, ranks as threads, small and large messages, inline and on streams.
 
+#include <array>
 #include <atomic>
 #include <numeric>
 #include <stdexcept>
@@ -178,6 +179,23 @@ TEST(premultiplied_sum_uses_each_ranks_factor) {
     });
     CHECK_EQ(errors, std::string());
   }
+}
+
+TEST(a_factor_that_is_no_double_is_refused) {
+  const std::string errors = run_world(1, [](int, CommHandle comm) {
+    constexpr int64_t kExact = int64_t{1} << 53;
+    RedOp op;
+    const auto create = [&](auto factor, DataType type) {
+      return ncclRedOpCreatePreMulSum(&op, &factor, type, kScalarHostImmediate, comm);
+    };
+    for (const int64_t good : {kExact, -kExact}) expect_success(create(good, kInt64), "int64");
+    for (const int64_t bad : {kExact + 1, -kExact - 1}) expect(create(bad, kInt64) == kInvalidArgument, "int64");
+    expect(create(~uint64_t{0}, kUint64) == kInvalidArgument, "uint64");
+    expect_success(create(std::array<float, 2>{3, 0}, kComplex64), "a real number");
+    expect(create(std::array<float, 2>{3, 1}, kComplex64) == kInvalidArgument, "complex64");
+    expect(create(std::array<double, 2>{0, 1}, kComplex128) == kInvalidArgument, "complex128");
+  });
+  CHECK_EQ(errors, std::string());
 }
 
 TEST(all_reduce_of_memory_that_others_can_map) {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import _make_nccl_premul_sum
 from torch.distributed.distributed_c10d import _get_default_group
 
 from ._errors import Caught, needed
@@ -32,6 +33,17 @@ class Mistake:
     call: Callable[[], Any]
     kinds: tuple[str, ...] = ("ValueError",)
     word: str = ""
+
+
+def _short() -> torch.Tensor:
+    """A view of 400 bytes over a storage that has 40 by now."""
+    tensor = torch.ones(100)
+    tensor.untyped_storage().resize_(40)
+    return tensor
+
+
+def _premul(factor: float | torch.Tensor) -> Any:
+    return _make_nccl_premul_sum(factor)
 
 
 def _own_rank() -> int:
@@ -91,6 +103,34 @@ MISTAKES = {
     "recv, rank outside the group": Mistake(lambda: dist.recv(_F(4), _WORLD + 4)),
     "all_reduce_coalesced, data types differ in layout": Mistake(
         lambda: _get_default_group().allreduce_coalesced([_F(4), _strided()]), word="contiguous"
+    ),
+    "all_reduce, storage too short": Mistake(
+        lambda: dist.all_reduce(_short()), word="needs 400 bytes and the storage has 40"
+    ),
+    "send, storage too short": Mistake(lambda: dist.send(_short(), (_own_rank() + 1) % _WORLD), word="storage"),
+    "all_gather, storage of an output too short": Mistake(
+        lambda: dist.all_gather([_F(100), _short(), _F(100)], _F(100)), word="'output' reaches past"
+    ),
+    "all_gather_into_tensor, storage of the input too short": Mistake(
+        lambda: dist.all_gather_into_tensor(_F(300), _short()), word="'input' reaches past"
+    ),
+    "all_to_all_single, storage of the output too short": Mistake(
+        lambda: dist.all_to_all_single(_short(), _F(100), [40, 30, 30], [40, 30, 30]), word="'output' reaches past"
+    ),
+    "all_reduce, PREMUL_SUM of an integer that is no double": Mistake(
+        lambda: dist.all_reduce(torch.ones(4, dtype=torch.int64), op=_premul(torch.tensor(2**53 + 1))), word="2^53"
+    ),
+    "all_reduce, PREMUL_SUM of a negative one": Mistake(
+        lambda: dist.all_reduce(torch.ones(4, dtype=torch.int64), op=_premul(torch.tensor(-(2**53) - 1))), word="2^53"
+    ),
+    "all_reduce, PREMUL_SUM of a float that is no int64": Mistake(
+        lambda: dist.all_reduce(torch.ones(4, dtype=torch.int64), op=_premul(1e300)), word="2^53"
+    ),
+    "all_reduce, PREMUL_SUM of a complex factor": Mistake(
+        lambda: dist.all_reduce(_F(4), op=_premul(torch.tensor(2j))), word="real number"
+    ),
+    "reduce_scatter_tensor, PREMUL_SUM of a complex factor": Mistake(
+        lambda: dist.reduce_scatter_tensor(_F(4), _F(4 * _WORLD), op=_premul(torch.tensor(2j))), word="real number"
     ),
 }
 

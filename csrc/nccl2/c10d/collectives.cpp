@@ -6,7 +6,7 @@ namespace pycomms::c10d_backend {
 
 WorkPtr Backend::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opts) {
   const at::Tensor& tensor = single("broadcast", tensors);
-  const Buffer buffer = to_buffer("broadcast", tensor, Use::kMove);
+  const Buffer buffer = to_buffer("broadcast", "tensor", tensor, Use::kMove);
   check_rank("broadcast", "root", opts.rootRank, size_);
   return collective({OpKind::kBroadcast, opts.asyncOp, opts.timeout}, {tensor}, tensors,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
@@ -19,7 +19,7 @@ WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opt
   const at::Tensor& tensor = single("all_reduce", tensors);
   if (tensor.is_sparse()) [[unlikely]]
     return allreduce_sparse(tensors, opts);
-  const Buffer buffer = to_buffer("all_reduce", tensor, Use::kReduce);
+  const Buffer buffer = to_buffer("all_reduce", "tensor", tensor, Use::kReduce);
   Reduction reduction("all_reduce", opts.reduceOp, tensor.scalar_type());
   const SharedPlace shared = shared_place(tensor);
   return collective({OpKind::kAllReduce, opts.asyncOp, opts.timeout}, {tensor}, tensors,
@@ -62,7 +62,7 @@ WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCo
   std::vector<Buffer> buffers;
   std::vector<Reduction> reductions;
   for (const at::Tensor& tensor : tensors) {
-    buffers.push_back(to_buffer("all_reduce_coalesced", tensor, Use::kReduce));
+    buffers.push_back(to_buffer("all_reduce_coalesced", "tensor", tensor, Use::kReduce));
     reductions.emplace_back("all_reduce_coalesced", opts.reduceOp, tensor.scalar_type());
   }
   return collective(
@@ -77,7 +77,7 @@ WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCo
 
 WorkPtr Backend::reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) {
   const at::Tensor& tensor = single("reduce", tensors);
-  const Buffer buffer = to_buffer("reduce", tensor, Use::kReduce);
+  const Buffer buffer = to_buffer("reduce", "tensor", tensor, Use::kReduce);
   Reduction reduction("reduce", opts.reduceOp, tensor.scalar_type());
   check_rank("reduce", "root", opts.rootRank, size_);
   return collective({OpKind::kReduce, opts.asyncOp, opts.timeout}, {tensor}, tensors,

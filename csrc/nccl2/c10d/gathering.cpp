@@ -50,9 +50,9 @@ EngineResult call_all_to_all(const Engine& engine, const Pieces& in, const Piece
 
 WorkPtr Backend::allgather(TensorLists& outputs, Tensors& inputs, const ::c10d::AllgatherOptions& opts) {
   const at::Tensor& input = single("all_gather", inputs);
-  const Buffer in = to_buffer("all_gather", input, Use::kMove);
+  const Buffer in = to_buffer("all_gather", "input", input, Use::kMove);
   const auto list = single_list("all_gather", outputs);
-  const Pieces out = to_pieces("all_gather", list, input, size_, Use::kMove, Access::kWrite);
+  const Pieces out = to_pieces("all_gather", "output", list, input, size_, Use::kMove, Access::kWrite);
   check_own_piece("all_gather", out, rank_, in);
   return collective({OpKind::kAllGather, opts.asyncOp, opts.timeout}, as_list(list), inputs,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
@@ -61,8 +61,8 @@ WorkPtr Backend::allgather(TensorLists& outputs, Tensors& inputs, const ::c10d::
 }
 
 WorkPtr Backend::_allgather_base(at::Tensor& output, at::Tensor& input, const ::c10d::AllgatherOptions& opts) {
-  const Buffer in = to_buffer("all_gather_single", input, Use::kMove);
-  const Buffer out = to_buffer("all_gather_single", output, Use::kMove);
+  const Buffer in = to_buffer("all_gather_single", "input", input, Use::kMove);
+  const Buffer out = to_buffer("all_gather_single", "output", output, Use::kMove);
   check_contiguous("all_gather_single", input);
   check_contiguous("all_gather_single", output);
   check_times("all_gather_single", "output", output, "input", input, size_);
@@ -88,8 +88,8 @@ WorkPtr Backend::allgather_coalesced(TensorLists& outputs, Tensors& inputs, cons
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::vector<at::Tensor> by_rank;
     for (const auto& list : outputs) by_rank.push_back(list[i]);
-    in.push_back(to_buffer(kOp, inputs[i], Use::kMove));
-    out.push_back(to_pieces(kOp, by_rank, inputs[i], size_, Use::kMove, Access::kWrite));
+    in.push_back(to_buffer(kOp, "input", inputs[i], Use::kMove));
+    out.push_back(to_pieces(kOp, "output", by_rank, inputs[i], size_, Use::kMove, Access::kWrite));
     check_own_piece(kOp, out.back(), rank_, in.back());
   }
   for (const auto& list : outputs) all.append(list.begin(), list.end());
@@ -107,8 +107,8 @@ WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inpu
   std::vector<Buffer> in;
   std::vector<Buffer> out;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    in.push_back(to_buffer(kOp, inputs[i], Use::kMove));
-    out.push_back(to_buffer(kOp, outputs[i], Use::kMove));
+    in.push_back(to_buffer(kOp, "input", inputs[i], Use::kMove));
+    out.push_back(to_buffer(kOp, "output", outputs[i], Use::kMove));
     check_contiguous(kOp, inputs[i]);
     check_contiguous(kOp, outputs[i]);
     check_times(kOp, "output", outputs[i], "input", inputs[i], size_);
@@ -122,12 +122,12 @@ WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inpu
 WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs, const ::c10d::GatherOptions& opts) {
   check_rank("gather", "root", opts.rootRank, size_);
   const at::Tensor& input = single("gather", inputs);
-  const Buffer in = to_buffer("gather", input, Use::kMove);
+  const Buffer in = to_buffer("gather", "input", input, Use::kMove);
   Pieces out;
   TensorList all;
   if (rank_ == opts.rootRank) {
     const auto list = single_list("gather", outputs);
-    out = to_pieces("gather", list, input, size_, Use::kMove, Access::kWrite);
+    out = to_pieces("gather", "output", list, input, size_, Use::kMove, Access::kWrite);
     check_even("gather", out);
     check_own_piece("gather", out, rank_, in);
     all = as_list(list);
@@ -143,12 +143,12 @@ WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs, const ::c10d::Gat
 
 WorkPtr Backend::gather_into_tensor(at::Tensor& output, at::Tensor& input, const ::c10d::GatherOptions& opts) {
   check_rank("gather_single", "root", opts.rootRank, size_);
-  const Buffer in = to_buffer("gather_single", input, Use::kMove);
+  const Buffer in = to_buffer("gather_single", "input", input, Use::kMove);
   check_contiguous("gather_single", input);
   void* out = nullptr;
   TensorList all;
   if (rank_ == opts.rootRank) {
-    out = to_buffer("gather_single", output, Use::kMove).data;
+    out = to_buffer("gather_single", "output", output, Use::kMove).data;
     check_contiguous("gather_single", output);
     check_times("gather_single", "output", output, "input", input, size_);
     all = {output};
@@ -163,12 +163,12 @@ WorkPtr Backend::gather_into_tensor(at::Tensor& output, at::Tensor& input, const
 WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs, const ::c10d::ScatterOptions& opts) {
   check_rank("scatter", "root", opts.rootRank, size_);
   const at::Tensor& output = single("scatter", outputs);
-  const Buffer out = to_buffer("scatter", output, Use::kMove);
+  const Buffer out = to_buffer("scatter", "output", output, Use::kMove);
   Pieces in;
   at::ArrayRef<at::Tensor> list;
   if (rank_ == opts.rootRank) {
     list = single_list("scatter", inputs);
-    in = to_pieces("scatter", list, output, size_, Use::kMove, Access::kRead);
+    in = to_pieces("scatter", "input", list, output, size_, Use::kMove, Access::kRead);
     check_even("scatter", in);
     check_own_piece("scatter", in, rank_, out);
   } else if (!inputs.empty() && !(inputs.size() == 1 && inputs[0].empty())) {
@@ -183,9 +183,9 @@ WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs, const ::c10d::Sc
 
 WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs, const ::c10d::ReduceScatterOptions& opts) {
   const at::Tensor& output = single("reduce_scatter", outputs);
-  const Buffer out = to_buffer("reduce_scatter", output, Use::kReduce);
+  const Buffer out = to_buffer("reduce_scatter", "output", output, Use::kReduce);
   const auto list = single_list("reduce_scatter", inputs);
-  const Pieces in = to_pieces("reduce_scatter", list, output, size_, Use::kReduce, Access::kRead);
+  const Pieces in = to_pieces("reduce_scatter", "input", list, output, size_, Use::kReduce, Access::kRead);
   check_own_piece("reduce_scatter", in, rank_, out);
   Reduction reduction("reduce_scatter", opts.reduceOp, output.scalar_type());
   return collective({OpKind::kReduceScatter, opts.asyncOp, opts.timeout}, {output}, list,
@@ -198,8 +198,8 @@ WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs, const ::c
 
 WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input, const ::c10d::ReduceScatterOptions& opts) {
   constexpr const char* kOp = "reduce_scatter_single";
-  const Buffer in = to_buffer(kOp, input, Use::kReduce);
-  const Buffer out = to_buffer(kOp, output, Use::kReduce);
+  const Buffer in = to_buffer(kOp, "input", input, Use::kReduce);
+  const Buffer out = to_buffer(kOp, "output", output, Use::kReduce);
   check_contiguous(kOp, input);
   check_contiguous(kOp, output);
   check_times(kOp, "input", input, "output", output, size_);
@@ -221,8 +221,8 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
   std::vector<Buffer> out;
   std::vector<Reduction> reductions;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    in.push_back(to_buffer(kOp, inputs[i], Use::kReduce));
-    out.push_back(to_buffer(kOp, outputs[i], Use::kReduce));
+    in.push_back(to_buffer(kOp, "input", inputs[i], Use::kReduce));
+    out.push_back(to_buffer(kOp, "output", outputs[i], Use::kReduce));
     check_contiguous(kOp, inputs[i]);
     check_contiguous(kOp, outputs[i]);
     check_times(kOp, "input", inputs[i], "output", outputs[i], size_);
@@ -239,8 +239,8 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
 
 WorkPtr Backend::alltoall(Tensors& outputs, Tensors& inputs, const ::c10d::AllToAllOptions& opts) {
   if (inputs.empty()) throw_value_error("all_to_all", "needs one tensor per rank");
-  const Pieces in = to_pieces("all_to_all", inputs, inputs[0], size_, Use::kMove, Access::kRead);
-  const Pieces out = to_pieces("all_to_all", outputs, inputs[0], size_, Use::kMove, Access::kWrite);
+  const Pieces in = to_pieces("all_to_all", "input", inputs, inputs[0], size_, Use::kMove, Access::kRead);
+  const Pieces out = to_pieces("all_to_all", "output", outputs, inputs[0], size_, Use::kMove, Access::kWrite);
   if (in.counts[rank_] != out.counts[rank_]) {
     throw_value_error("all_to_all", "this rank's own input and output tensors differ in size");
   }

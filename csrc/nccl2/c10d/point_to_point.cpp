@@ -7,7 +7,7 @@ namespace {
 // What send and receive have in common; `peer` is checked by the caller where there is one.
 Buffer to_message(const char* op, const at::Tensor& tensor, int tag) {
   if (tag < 0) throw_value_error(op, "the tag is negative: " + std::to_string(tag));
-  return to_buffer(op, tensor, Use::kMove);
+  return to_buffer(op, "tensor", tensor, Use::kMove);
 }
 
 }  // namespace

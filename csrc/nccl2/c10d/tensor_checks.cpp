@@ -17,7 +17,7 @@ void refuse_device(const char* op, const at::Tensor& tensor) {
   throw c10::NotImplementedError(text.str(), nullptr);
 }
 
-void check_storage(const char* op, const at::Tensor& tensor) {
+void check_kind(const char* op, const at::Tensor& tensor) {
   if (!tensor.defined()) throw_value_error(op, "undefined tensor");
   if (tensor.layout() != at::kStrided) {
     throw_value_error(op, "tensors must be dense (only all_reduce takes sparse ones)");
@@ -26,6 +26,19 @@ void check_storage(const char* op, const at::Tensor& tensor) {
   if (tensor.is_conj() || tensor.is_neg()) {
     throw_value_error(op, "the tensor is a lazy conjugate or negation; call resolve_conj() or resolve_neg() first");
   }
+}
+
+// A view may reach past the end of a storage that was made smaller under it. The elements of the tensors that we take
+// follow each other without gaps.
+void check_storage(const char* op, const char* name, const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return;
+  const size_t given = tensor.storage().nbytes();
+  const size_t needed = static_cast<size_t>(tensor.storage_offset() + tensor.numel()) * tensor.element_size();
+  if (given >= needed) [[likely]]
+    return;
+  throw_value_error(op, std::string("argument '") + name + "' reaches past the end of its storage: it needs " +
+                            std::to_string(needed) + " bytes and the storage has " + std::to_string(given) +
+                            " (was the storage resized?)");
 }
 
 std::string shape_of(const at::Tensor& tensor) {
@@ -81,11 +94,12 @@ void add_piece(Pieces& pieces, void* data, size_t count, size_t bytes_per_count)
 
 }  // namespace
 
-Buffer to_buffer(const char* op, const at::Tensor& tensor, Use use) {
-  check_storage(op, tensor);
+Buffer to_buffer(const char* op, const char* name, const at::Tensor& tensor, Use use) {
+  check_kind(op, tensor);
   if (!tensor.is_contiguous() && !tensor.is_non_overlapping_and_dense()) {
     throw_value_error(op, "Tensors must be contiguous");
   }
+  check_storage(op, name, tensor);
   const Unit unit = unit_of(op, tensor, use);
   return {tensor.data_ptr(), static_cast<size_t>(tensor.numel()) * unit.per_element, unit.type};
 }
@@ -97,8 +111,8 @@ const at::Tensor& single(const char* op, at::ArrayRef<at::Tensor> tensors) {
   return tensors[0];
 }
 
-Pieces to_pieces(const char* op, at::ArrayRef<at::Tensor> tensors, const at::Tensor& like, int size, Use use,
-                 Access access) {
+Pieces to_pieces(const char* op, const char* name, at::ArrayRef<at::Tensor> tensors, const at::Tensor& like, int size,
+                 Use use, Access access) {
   if (tensors.size() != static_cast<size_t>(size)) {
     throw_value_error(op, "needs one tensor per rank: got a list of " + std::to_string(tensors.size()) + " for " +
                               std::to_string(size) + " ranks");
@@ -107,13 +121,14 @@ Pieces to_pieces(const char* op, at::ArrayRef<at::Tensor> tensors, const at::Ten
   Pieces pieces;
   pieces.type = unit.type;
   for (const at::Tensor& tensor : tensors) {
-    check_storage(op, tensor);
+    check_kind(op, tensor);
     check_same_type(op, tensor, like);
     // Elements travel in memory order: another order on the other side would permute them.
     const bool same_order = tensor.is_contiguous()
                                 ? like.is_contiguous()
                                 : tensor.is_non_overlapping_and_dense() && tensor.strides() == like.strides();
     if (!same_order) throw_value_error(op, "Tensors must be contiguous");
+    check_storage(op, name, tensor);
     add_piece(pieces, tensor.data_ptr(), static_cast<size_t>(tensor.numel()) * unit.per_element,
               unit.per_element == 1 ? tensor.element_size() : 1);
   }
@@ -150,8 +165,9 @@ void check_times(const char* op, const char* large_name, const at::Tensor& large
 }
 
 Pieces split_rows(const char* op, const char* what, const at::Tensor& tensor, at::ArrayRef<int64_t> splits, int size) {
-  check_storage(op, tensor);
+  check_kind(op, tensor);
   check_contiguous(op, tensor);
+  check_storage(op, what, tensor);
   if (tensor.dim() == 0) throw_value_error(op, std::string(what) + " tensor has no dimension 0 to split");
   const Unit unit = unit_of(op, tensor, Use::kMove);
   const int64_t rows = tensor.size(0);

@@ -29,15 +29,16 @@ struct Pieces {
 // For reductions the element type matters; whatever is only moved may travel as bytes.
 enum class Use { kReduce, kMove };
 
-Buffer to_buffer(const char* op, const at::Tensor& tensor, Use use);
+// `name` is what an error calls the argument: "input".
+Buffer to_buffer(const char* op, const char* name, const at::Tensor& tensor, Use use);
 
 // The single tensor of a one-element list, as c10d passes it.
 const at::Tensor& single(const char* op, at::ArrayRef<at::Tensor> tensors);
 
 // `tensors`: one per rank, all of `like`'s type; the memory of no two may overlap when they are written to.
 enum class Access { kRead, kWrite };
-Pieces to_pieces(const char* op, at::ArrayRef<at::Tensor> tensors, const at::Tensor& like, int size, Use use,
-                 Access access);
+Pieces to_pieces(const char* op, const char* name, at::ArrayRef<at::Tensor> tensors, const at::Tensor& like, int size,
+                 Use use, Access access);
 
 void check_same_type(const char* op, const at::Tensor& a, const at::Tensor& b);
 void check_contiguous(const char* op, const at::Tensor& tensor);
