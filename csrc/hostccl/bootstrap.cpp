@@ -27,7 +27,7 @@ using pycomms::Status;
 
 constexpr char kMagic[8] = {'h', 'o', 's', 't', 'c', 'c', 'l', '1'};
 constexpr size_t kSecretBytes = 16;
-constexpr int64_t kNobodyCame = 600 * pycomms::kSecond;  // an id that nobody uses: its thread ends
+constexpr int64_t kNobodyCame = 600 * pycomms::kSecond;  // an id that nobody uses any more: its thread ends
 constexpr int64_t kLookAround = 50 * pycomms::kMillisecond;
 
 // What a unique id holds.
@@ -81,14 +81,18 @@ void send_reply(const Fd& to, const Reply& reply, int descriptor) {
   static_cast<void>(sendmsg(to.get(), &message, MSG_NOSIGNAL));
 }
 
-// The creator's side: collects the ranks of one communicator.
+// The creator's side: collects the ranks of one communicator. When that has come to nothing it stays, so that a rank that
+// comes later hears why from somebody: to a closed door it would conclude that the creator is dead.
 class Reception {
  public:
   Reception(Fd listener, const Address& address) : listener_(std::move(listener)), address_(address) {}
 
   void run() {
     while (!over_) {
-      if (deadline_.passed()) return handed_out_ ? void() : refuse_all(missing_ranks());
+      if (deadline_.passed()) {
+        if (handed_out_ || refusal_ || nranks_ == 0) return;
+        refuse_all(missing_ranks());
+      }
       wait_for_something();
     }
   }
@@ -130,6 +134,10 @@ class Reception {
   // After hello a rank says one thing, that it is settled; otherwise it has gone.
   void hear_again(size_t index, bool spoke) {
     Guest& guest = guests_[index];
+    if (refusal_) {
+      guests_.erase(guests_.begin() + static_cast<ptrdiff_t>(index));
+      return;
+    }
     if (spoke) {
       guest.settled = true;
     } else if (!guest.settled) {
@@ -141,6 +149,8 @@ class Reception {
   }
 
   void welcome(Guest& guest, const Hello& hello) {
+    guest.rank = hello.rank;
+    if (refusal_) return refuse(guest);
     if (nranks_ == 0) {  // the first
       nranks_ = hello.nranks;
       segment_bytes_ = hello.segment_bytes;
@@ -148,7 +158,6 @@ class Reception {
     } else if (const Deadline theirs = Deadline::after(hello.timeout_ns); theirs.ns() < deadline_.ns()) {
       deadline_ = theirs;
     }
-    guest.rank = hello.rank;
     if (hello.nranks != nranks_) {
       return refuse_all(
           blame(FailureKind::kMismatch, hello.rank,
@@ -175,10 +184,17 @@ class Reception {
   }
 
   void refuse_all(const Failure& failure) {
+    refusal_ = failure;
+    deadline_ = Deadline::after(kNobodyCame);
     for (const Guest& guest : guests_) {
-      if (guest.rank >= 0) send_reply(guest.socket, Reply{0, failure}, -1);
+      if (guest.rank >= 0) refuse(guest);
     }
-    over_ = true;
+  }
+
+  void refuse(const Guest& guest) {
+    send_reply(guest.socket, Reply{0, *refusal_}, -1);
+    if (std::find(refused_.begin(), refused_.end(), guest.rank) == refused_.end()) refused_.push_back(guest.rank);
+    over_ = static_cast<int>(refused_.size()) >= nranks_;  // nobody is left to come
   }
 
   static Failure blame(FailureKind kind, int rank, const std::string& what) {
@@ -207,6 +223,8 @@ class Reception {
   size_t segment_bytes_ = 0;
   Deadline deadline_ = Deadline::after(kNobodyCame);
   bool handed_out_ = false;  // the segment: from here on the ranks watch the deadline themselves
+  std::optional<Failure> refusal_;
+  std::vector<int> refused_;  // the ranks that have been told
   bool over_ = false;
 };
 

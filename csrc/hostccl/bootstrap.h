@@ -2,7 +2,8 @@
 // Unix socket, every rank introduces itself there, and when all have come each gets a descriptor of the shared segment.
 // The secret in the id keeps strangers out; nothing has a name in the file system.
 //
-// Threads: create_unique_id starts one thread, which ends when all ranks have come or a deadline has passed.
+// Threads: create_unique_id starts one thread, which ends when all ranks have come, or have been told why it came to
+// nothing, or when ten minutes have passed in which nobody came.
 // Must not know: what is in the segment.
 #pragma once
 

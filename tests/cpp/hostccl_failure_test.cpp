@@ -188,6 +188,23 @@ TEST(missing_ranks_are_named_when_initialisation_times_out) {
   CHECK_EQ(ncclCommDestroy(comm), kSuccess);
 }
 
+TEST(whoever_comes_when_the_others_have_given_up_hears_why) {
+  UniqueId id;
+  CHECK_EQ(ncclGetUniqueId(&id), kSuccess);
+  hostcclSetInitTimeout(1'000'000);
+  CommHandle early = nullptr;
+  CHECK_EQ(ncclCommInitRankConfig(&early, 3, id, 0, nullptr), kTimeout);
+  hostcclSetInitTimeout(20'000'000'000);
+  for (const int rank : {2, 1}) {
+    CommHandle late = nullptr;
+    CHECK_EQ(ncclCommInitRankConfig(&late, 3, id, rank, nullptr), kTimeout);
+    CHECK(failure_of(late).kind == FailureKind::kTimeout);
+    CHECK(names(failure_of(late), 1) && names(failure_of(late), 2) && !names(failure_of(late), 0));
+    CHECK_EQ(ncclCommDestroy(late), kSuccess);
+  }
+  CHECK_EQ(ncclCommDestroy(early), kSuccess);
+}
+
 namespace {
 
 // Runs `child` as rank 1 in a process of its own and `parent` as rank 0 here.

@@ -63,6 +63,46 @@ def test_the_missing_rank_is_named(ranks: Ranks, op: str, is_async: bool) -> Non
             assert _TIMEOUT_S * 0.9 <= caught.seconds() <= _TIMEOUT_S + _SLACK_S, f"rank {rank}: {caught}"
 
 
+def check_a_late_rank(rank: int, world: int, late_after_ms: int) -> Caught:
+    """Rank 1 comes when the others have given up: they are alive, and it is not told otherwise."""
+
+    def connect(timeout: float) -> None:
+        context().init(timeout=timeout)
+        dist.all_reduce(torch.ones(1))
+
+    if rank == 1:
+        for other in range(world):
+            if other != 1:
+                context().await_signpost(f"raised on {other}")
+        return needed(lambda: connect(20.0))
+    caught = needed(lambda: connect(late_after_ms / 1e3))
+    context().signpost(f"raised on {rank}")
+    context().await_signpost("told")
+    return caught
+
+
+def check_a_late_rank_is_told(rank: int, world: int, late_after_ms: int) -> Caught:
+    caught = check_a_late_rank(rank, world, late_after_ms) if rank != 1 else None
+    if caught is None:
+        caught = check_a_late_rank(rank, world, late_after_ms)
+        context().signpost("told")
+    return caught
+
+
+@only_ours
+@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("late_after_ms", [1, 200])
+def test_a_rank_that_comes_too_late_to_connect_hears_so(ranks: Ranks, world: int, late_after_ms: int) -> None:
+    answers = ranks.run(check_a_late_rank_is_told, late_after_ms, world=world, init=False, fresh=True)
+    for rank, caught in enumerate(answers):
+        assert caught.kind == "CollectiveTimeout", f"rank {rank}: {caught}"
+        assert caught.ranks, f"rank {rank}: {caught}"
+    assert 1 in answers[1].ranks, answers[1]
+    assert answers[1].seconds() < 5.0
+    if late_after_ms >= 200:  # time enough for the others to meet
+        assert all(caught.ranks == (1,) for caught in answers), answers
+
+
 def check_a_waiter_gives_up(rank: int, world: int) -> Caught | None:
     tensor = torch.full((1000,), float(rank + 1))
     caught = None
