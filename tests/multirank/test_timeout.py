@@ -103,6 +103,18 @@ def test_a_rank_that_comes_too_late_to_connect_hears_so(ranks: Ranks, world: int
         assert all(caught.ranks == (1,) for caught in answers), answers
 
 
+def check_nobody_makes_the_group(rank: int, world: int) -> Caught | None:
+    return needed(lambda: context().init(timeout=0.3)) if rank == 1 else None
+
+
+@only_ours
+def test_a_first_rank_that_does_not_come_is_named_in_one_line(ranks: Ranks) -> None:
+    caught = ranks.run(check_nobody_makes_the_group, world=2, init=False, fresh=True)[1]
+    assert (caught.kind, caught.ranks) == ("CollectiveTimeout", (0,)), caught
+    assert "\n" not in caught.text.strip(), caught.text
+    assert "frame #" not in caught.text, caught.text
+
+
 def check_a_waiter_gives_up(rank: int, world: int) -> Caught | None:
     tensor = torch.full((1000,), float(rank + 1))
     caught = None

@@ -24,6 +24,11 @@ void throw_error(Error error) {
 
 std::exception_ptr to_exception_ptr(const Error& error) { return std::make_exception_ptr(CommError(error)); }
 
+std::string text_of(const std::exception& exception) {
+  const auto* ours = dynamic_cast<const c10::Error*>(&exception);
+  return ours != nullptr ? ours->what_without_backtrace() : exception.what();
+}
+
 void throw_value_error(const char* op, const std::string& what) {
   throw c10::ValueError("nccl2 " + std::string(op) + ": " + what, nullptr);
 }

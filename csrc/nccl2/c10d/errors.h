@@ -31,6 +31,9 @@ inline void throw_if(Error error) {
 }
 std::exception_ptr to_exception_ptr(const Error& error);
 
+// What an exception of torch or of the standard library says, in a line or two: torch's own text ends in a backtrace.
+std::string text_of(const std::exception& exception);
+
 [[noreturn]] void throw_value_error(const char* op, const std::string& what);
 [[noreturn]] void throw_type_error(const char* op, const std::string& what);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "nccl2/c10d/errors.h"
+
 namespace pycomms::c10d_backend {
 
 Error StoreRendezvous::publish(const UniqueId& id) {
@@ -11,7 +13,7 @@ Error StoreRendezvous::publish(const UniqueId& id) {
     store_->set(key(), std::vector<uint8_t>(bytes, bytes + sizeof id.internal));
     return {};
   } catch (const std::exception& e) {
-    return error(ErrorKind::kSystem, "cannot write " + key() + " to the store: " + e.what());
+    return error(ErrorKind::kSystem, "cannot write " + key() + " to the store: " + text_of(e));
   }
 }
 
@@ -31,7 +33,7 @@ Error StoreRendezvous::fetch(UniqueId* id, Deadline deadline) {
     return {};
   } catch (const std::exception& e) {
     return error(ErrorKind::kTimeout, "waited " + std::to_string(limit.count()) + " ms for rank 0 to write " + key() +
-                                          " to the store: has it created this group? (" + e.what() + ")");
+                                          " to the store: has it created this group? (" + text_of(e) + ")");
   }
 }
 
