@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,10 +38,12 @@ class Config:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Config:
         """Raises ValueError for a value that makes no sense."""
-        given = {
-            f.name: environment[PREFIX + f.name.upper()] for f in fields(cls) if PREFIX + f.name.upper() in environment
-        }
-        config = cls(**{name: Path(value) if name == "engine" else value for name, value in given.items()})  # type: ignore[arg-type]
+        default = cls()
+        config = cls(
+            engine=Path(environment.get(f"{PREFIX}ENGINE", default.engine)),
+            vector_width=environment.get(f"{PREFIX}VECTOR_WIDTH", default.vector_width),
+            connect=environment.get(f"{PREFIX}CONNECT", default.connect),
+        )
         if config.connect not in ("background", "eager", "lazy"):
             raise ValueError(f"{PREFIX}CONNECT must be background, eager or lazy, not {config.connect!r}")
         return config

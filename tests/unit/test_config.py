@@ -1,0 +1,28 @@
+"""What the environment says becomes the configuration: every field has its variable."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pytest
+
+from pycomms._config import PREFIX, Config
+
+VALUES = {"ENGINE": "/elsewhere/libhostccl.so", "VECTOR_WIDTH": "avx2", "CONNECT": "lazy"}
+
+
+def test_nothing_said_is_the_default() -> None:
+    assert Config.from_environment({}) == Config()
+
+
+def test_every_field_is_read() -> None:
+    assert {f.name.upper() for f in fields(Config)} == set(VALUES)
+    config = Config.from_environment({PREFIX + name: value for name, value in VALUES.items()})
+    assert {name.upper(): str(value) for name, value in asdict(config).items()} == VALUES
+    assert isinstance(config.engine, Path)
+
+
+def test_a_value_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match="PYCOMMS_CONNECT"):
+        Config.from_environment({PREFIX + "CONNECT": "sometimes"})
