@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import _coalescing_manager, _world
 
 from ._harness import context
 
@@ -31,6 +33,38 @@ def check_refused_batch(rank: int, world: int) -> None:
 
 def test_a_refused_batch_leaves_nothing_open(ranks: Ranks) -> None:
     ranks.run(check_refused_batch, world=2)
+
+
+def check_abandoned_block(rank: int, world: int, *, raised_by_us: bool) -> None:
+    """An exception leaves `_coalescing_manager`: what comes later is not put into the block that nobody ends."""
+    cpu = torch.device("cpu")
+    for _ in range(2):  # the second finds what the first left
+        first = torch.full((3,), float(rank))
+        with pytest.raises(ValueError, match="contiguous" if raised_by_us else "by the caller"):
+            leave_block_by_exception(cpu, first, raised_by_us)
+        _world.pg_coalesce_state.clear()  # torch's own list, which it does not clear either
+        work = dist.broadcast(first, 0, async_op=True)
+        assert work is not None
+        work.wait()
+        assert work.is_completed()
+        assert (first == 0).all()
+    with _coalescing_manager(device=cpu):
+        dist.broadcast(torch.ones(3), 0)
+
+
+def leave_block_by_exception(device: torch.device, tensor: torch.Tensor, raised_by_us: bool) -> None:
+    with _coalescing_manager(device=device):
+        dist.broadcast(torch.ones(3), 0)
+        if raised_by_us:
+            dist.broadcast(torch.ones(4, 4)[:, ::2], 0)
+        raise ValueError("by the caller")
+
+
+@pytest.mark.nccl2_only("gloo does not coalesce")
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python does not tell whether a frame belongs to a generator")
+@pytest.mark.parametrize("raised_by_us", [True, False])
+def test_a_block_that_an_exception_leaves_takes_nothing_more(ranks: Ranks, raised_by_us: bool) -> None:
+    ranks.run(check_abandoned_block, world=2, raised_by_us=raised_by_us, timeout=30.0)
 
 
 def check_signal_handler(rank: int, world: int) -> str:

@@ -102,6 +102,7 @@ void Backend::abort() {
 }
 
 void Backend::shutdown() {
+  if (block_ != nullptr) close_block();  // nobody will
   tear_down("the group was shut down", [](Communicator& communicator) { communicator.shutdown(); });
 }
 

@@ -11,6 +11,7 @@
 #include "nccl2/c10d/compat.h"
 #include "nccl2/c10d/ephemeral_timeout.h"
 #include "nccl2/c10d/options.h"
+#include "nccl2/c10d/python_hooks.h"
 #include "nccl2/c10d/sparse.h"
 #include "nccl2/c10d/tensor_op.h"
 #include "nccl2/core/communicator.h"
@@ -105,6 +106,15 @@ class Backend final : public ::c10d::Backend {
   template <typename Step>
   void tear_down(const char* why, Step step);
   void check_member(int rank) const;
+  // Whether an operation that is issued now belongs to a coalesced block.
+  bool is_in_block() {
+    if (block_ == nullptr) [[likely]]
+      return false;
+    if (block_scope_.has_ended()) close_block();
+    return block_ != nullptr;
+  }
+  std::shared_ptr<TensorOp> close_block();
+
 
   // What the frame must know about an operation.
   struct OpArgs {
@@ -137,7 +147,10 @@ class Backend final : public ::c10d::Backend {
   std::shared_ptr<SparseLane> sparse_;  // made at its first use; guarded by sparse_mutex_; shared likewise
   EphemeralTimeout ephemeral_;
   std::atomic<bool> timing_{false};
-  std::shared_ptr<TensorOp> block_;  // between startCoalescing and endCoalescing; of the issuing thread
+
+  // Between startCoalescing and endCoalescing; of the issuing thread.
+  std::shared_ptr<TensorOp> block_;
+  CallerScope block_scope_;
 };
 
 }  // namespace pycomms::c10d_backend

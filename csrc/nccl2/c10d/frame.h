@@ -37,7 +37,8 @@ WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<a
   const int64_t timeout = timeout_ns(op.timeout) + ephemeral_.total();
   auto work = make_work(op.kind, std::move(outputs), inputs);
 
-  if (!op.is_async && block_ == nullptr && can_run_inline(*communicator_)) {
+  const bool in_block = is_in_block();
+  if (!op.is_async && !in_block && can_run_inline(*communicator_)) {
     const bool watched = is_watched();
     const int64_t started = watched ? now_ns() : 0;
     throw_if(run_inline(*communicator_, op.kind, timeout, call));
@@ -46,7 +47,6 @@ WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<a
     return work;
   }
 
-  const bool in_block = block_ != nullptr;
   auto state = in_block ? block_ : std::make_shared<TensorOp>(op.kind);
   state->keep_all(inputs);
   state->keep_all(work->outputs());
@@ -60,7 +60,7 @@ WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<a
 // call(engine, comm, callback, arg, status) -> EngineResult
 template <typename Call>
 WorkPtr Backend::request(OpKind kind, const at::Tensor& tensor, Call&& call) {
-  const bool in_block = block_ != nullptr;
+  const bool in_block = is_in_block();
   auto state = in_block ? block_ : std::make_shared<TensorOp>(kind);
   state->keep(tensor);
   auto work = make_work(kind, {tensor}, tensor);

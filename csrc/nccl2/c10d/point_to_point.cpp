@@ -46,20 +46,27 @@ WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
 }
 
 void Backend::startCoalescing() {
-  if (block_ != nullptr) throw_value_error("startCoalescing", "a coalesced block is open already");
+  if (is_in_block()) throw_value_error("startCoalescing", "a coalesced block is open already");
   block_ = std::make_shared<TensorOp>(OpKind::kCoalesced);
+  block_scope_ = CallerScope::of_caller();
   block_->set_open(true);
   communicator_->begin(block_);
 }
 
-WorkPtr Backend::endCoalescing() {
-  if (block_ == nullptr) throw_value_error("endCoalescing", "no coalesced block is open");
-  const auto block = std::exchange(block_, nullptr);
-  auto work = make_work(OpKind::kCoalesced, {}, {});
+// What is in the block goes on, and nothing is added to it any more.
+std::shared_ptr<TensorOp> Backend::close_block() {
+  auto block = std::exchange(block_, nullptr);
+  block_scope_ = {};
   block->set_open(false);
-  work->follow(block);
-  if (is_watched()) watch(block);
   communicator_->end(*block, {});
+  return block;
+}
+
+WorkPtr Backend::endCoalescing() {
+  if (!is_in_block()) throw_value_error("endCoalescing", "no coalesced block is open");
+  auto work = make_work(OpKind::kCoalesced, {}, {});
+  if (is_watched()) watch(block_);
+  work->follow(close_block());
   return work;
 }
 

@@ -47,4 +47,28 @@ ReleaseGil::~ReleaseGil() {
   if (saved_ != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(saved_));
 }
 
+CallerScope CallerScope::of_caller() {
+  CallerScope scope;
+#if PY_VERSION_HEX >= 0x030B0000
+  if (!interpreter_is_up()) return scope;
+  const pybind11::gil_scoped_acquire gil;
+  PyFrameObject* frame = PyEval_GetFrame();  // borrowed
+  PyObject* generator = frame != nullptr ? PyFrame_GetGenerator(frame) : nullptr;
+  if (generator == nullptr) return scope;
+  scope.generator_ = {generator, [](void* held) {
+                        if (!interpreter_is_up()) return;  // leaked with everything else
+                        const pybind11::gil_scoped_acquire gil;
+                        Py_DECREF(static_cast<PyObject*>(held));
+                      }};
+#endif
+  return scope;
+}
+
+bool CallerScope::has_ended() const {
+  if (generator_ == nullptr || !interpreter_is_up()) return false;
+  const pybind11::gil_scoped_acquire gil;
+  const pybind11::handle generator(static_cast<PyObject*>(generator_.get()));
+  return pybind11::getattr(generator, "gi_frame", pybind11::none()).is_none();
+}
+
 }  // namespace pycomms::c10d_backend

@@ -1,6 +1,8 @@
-// The little that the backend must know about the interpreter it lives in: Ctrl-C, and the GIL around blocking calls that
-// Python reaches without releasing it (destructors). Any thread.
+// The little that the backend must know about the interpreter it lives in: Ctrl-C, the GIL around blocking calls that
+// Python reaches without releasing it (destructors), and whether a `with` block has been left. Any thread.
 #pragma once
+
+#include <memory>
 
 namespace pycomms::c10d_backend {
 
@@ -20,6 +22,18 @@ class ReleaseGil {
 
  private:
   void* saved_ = nullptr;
+};
+
+// The generator that calls us, such as the one behind `with _coalescing_manager():`. An exception in the `with` block ends
+// it without a further call of ours. Python 3.10 does not tell: there, and for callers of another kind, it never ends.
+class CallerScope {
+ public:
+  CallerScope() = default;
+  static CallerScope of_caller();
+  bool has_ended() const;
+
+ private:
+  std::shared_ptr<void> generator_;  // a PyObject; null: unknown
 };
 
 }  // namespace pycomms::c10d_backend
