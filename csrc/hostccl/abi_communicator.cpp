@@ -275,6 +275,25 @@ PYCOMMS_EXPORT Result hostcclCommCancel(CommHandle comm, const char* why) {
   return nccl_abi::kSuccess;
 }
 
+PYCOMMS_EXPORT Result hostcclCommFail(CommHandle comm, const Failure* failure) {
+  if (comm == nullptr || failure == nullptr) return refuse("comm or failure is null");
+  if (failure->kind == FailureKind::kNone || failure->kind == FailureKind::kUsage) {
+    return refuse("the failure is none of a communicator");
+  }
+  pycomms::GateHolder inside(comm->impl.gate());
+  if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);
+  comm->impl.fail(*failure);
+  return nccl_abi::kSuccess;
+}
+
+PYCOMMS_EXPORT Result hostcclCommNeedAll(CommHandle comm, const char* op) {
+  if (comm == nullptr || op == nullptr) return refuse("comm or op is null");
+  if (comm->impl.is_foreign()) return check_ready(comm);
+  pycomms::GateHolder inside(comm->impl.gate());
+  if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);
+  return done(comm, comm->impl.need_all(op));
+}
+
 PYCOMMS_EXPORT Result hostcclSetVectorWidth(const char* name) {
   if (name != nullptr && set_vector_width(name)) return nccl_abi::kSuccess;
   return refuse(std::string("vector width ") + (name ? name : "null") +

@@ -208,12 +208,25 @@ Result Communicator::wait_for(const std::atomic<bool>& done, const P2pRequest& r
 void Communicator::cancel(const std::string& why) {
   if (is_foreign()) return;  // the parent's communicator is none of a child's business
   cancelled_.store(true, std::memory_order_release);
-  if (state_.load(std::memory_order_acquire) != State::kReady) return;
   Failure failure =
       make_failure(FailureKind::kAborted, rank_, "rank " + std::to_string(rank_) + " aborted the communicator: " + why);
   add_rank(failure, rank_);
+  fail(failure);
+}
+
+void Communicator::fail(const Failure& failure) {
+  if (is_foreign() || state_.load(std::memory_order_acquire) != State::kReady) return;
   segment_->fail(failure);
-  p2p_->progress();
+  p2p_->progress();  // ends what is pending
+}
+
+Result Communicator::need_all(const std::string& op) {
+  if (state_.load(std::memory_order_acquire) != State::kReady) return async_error();
+  if (const int dead = watch_->find_dead(true); dead >= 0) segment_->fail(death_of(*segment_, dead, op));
+  for (int rank = 0; rank < nranks_; ++rank) {
+    if (rank != rank_ && watch_->has_closed(rank)) segment_->fail(closing_of(*segment_, rank, op));
+  }
+  return async_error();
 }
 
 Result Communicator::abort(pycomms::Deadline deadline) {

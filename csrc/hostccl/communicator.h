@@ -59,6 +59,9 @@ class Communicator {
 
   // Ends what is in flight, here and on the members.
   void cancel(const std::string& why);
+  void fail(const Failure& failure);
+  // Fails it when a member has died or closed it, since `op` needs all of them. Returns async_error().
+  Result need_all(const std::string& op);
   // Leaves. Waits for calls that are inside, at most until the deadline.
   Result close(pycomms::Deadline deadline);
   Result abort(pycomms::Deadline deadline);

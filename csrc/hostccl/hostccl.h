@@ -82,6 +82,12 @@ inline constexpr int kAnySource = -1;
   X(comm_set_timeout, hostcclCommSetTimeout, Result, (CommHandle comm, int64_t nanoseconds))                          \
   /* Ends all operations in flight with kAborted and tells the members; the handle stays valid until destroy. */      \
   X(comm_cancel, hostcclCommCancel, Result, (CommHandle comm, const char* why))                                       \
+  /* Fails the communicator with this failure, here and on the members, if it has not failed before: for what the */  \
+  /* caller learned elsewhere. */                                                                                     \
+  X(comm_fail, hostcclCommFail, Result, (CommHandle comm, const Failure* failure))                                    \
+  /* For something beside the communicator that needs all its members: fails it when one has died or closed it. */    \
+  /* `op` names it in the failure. The state is returned as by comm_get_async_error. Never blocks. */                 \
+  X(comm_need_all, hostcclCommNeedAll, Result, (CommHandle comm, const char* op))                                     \
   /* "baseline", "avx2" or "avx512": uses no wider vectors than that; kInvalidArgument where there are none. */       \
   /* Before the first operation. All widths give the same bits. */                                                    \
   X(set_vector_width, hostcclSetVectorWidth, Result, (const char* name))                                              \

@@ -25,6 +25,15 @@ struct Fixture {
   Error run(EngineResult (*call)(const Engine&, CommHandle, StreamHandle) = fake::succeed) {
     return run_inline(*communicator, OpKind::kAllReduce, kLong, call);
   }
+  // A receive to which nothing comes; a send that nobody takes.
+  std::shared_ptr<OpState> request(OpKind kind) {
+    auto op = std::make_shared<OpState>(kind);
+    if (post(*communicator, op, kLong,
+             [](const Engine&, CommHandle, StreamCallback, void*) { return EngineResult{nccl_abi::kSuccess}; })) {
+      CHECK_FAIL("not posted");
+    }
+    return op;
+  }
   std::shared_ptr<OpState> issue() {
     auto op = std::make_shared<OpState>(OpKind::kAllReduce);
     if (enqueue(*communicator, op, kLong, fake::succeed)) CHECK_FAIL("not issued");
@@ -178,6 +187,96 @@ TEST(shutdown_waits_for_what_is_in_flight) {
   f.communicator->shutdown();
   f.communicator->abort("again");
   CHECK_EQ(state->destroyed.load(), 1);
+}
+
+TEST(shutdown_soon_gives_up_a_receive_that_nobody_sends_to) {
+  Fixture f;
+  const auto op = f.request(OpKind::kRecv);
+  const int64_t begun = now_ns();
+  CHECK(f.communicator->shutdown());
+  CHECK(now_ns() - begun < 5 * kSecond);
+  CHECK(op->outcome() == Outcome::kCancelled);
+  CHECK(op->error().detail().kind == ErrorKind::kClosed);
+  CHECK(op->error().detail().message.find("receive") != std::string::npos);
+  CHECK_EQ(state->finalized.load(), 1);  // the others are not harmed
+  CHECK_EQ(state->cancelled.load(), 0);
+}
+
+TEST(shutdown_waits_for_a_send_until_the_deadline) {
+  Fixture f(kSecond);
+  const auto receive = f.request(OpKind::kRecv);
+  const auto send = f.request(OpKind::kSend);
+  const int64_t begun = now_ns();
+  CHECK(!f.communicator->shutdown());
+  CHECK(now_ns() - begun >= kSecond);
+  CHECK(send->outcome() == Outcome::kCancelled);
+  CHECK_EQ(state->aborted.load(), 1);
+}
+
+TEST(leaving_ends_what_is_in_flight_and_waits_for_nobody) {
+  Fixture f;
+  const auto receive = f.request(OpKind::kRecv);
+  f.communicator->leave("the process ends");
+  CHECK(receive->outcome() == Outcome::kCancelled);
+  CHECK_EQ(state->cancelled.load(), 0);  // nobody needs to hear of it
+  CHECK_EQ(state->finalized.load(), 1);
+}
+
+TEST(leaving_in_the_middle_of_a_collective_tells_the_members) {
+  Fixture f;
+  const auto op = f.issue();
+  f.communicator->leave("the process ends");
+  CHECK(op->outcome() == Outcome::kCancelled);
+  CHECK_EQ(state->cancelled.load(), 1);
+  CHECK_EQ(state->aborted.load(), 1);
+}
+
+TEST(a_failure_from_elsewhere_is_the_first_error_and_told_to_the_members) {
+  Fixture f;
+  CHECK(!f.communicator->need_all(OpKind::kAllReduceSparse));
+  CHECK(f.communicator->state() == LifeState::kReady);
+  ErrorDetail detail;
+  detail.kind = ErrorKind::kTimeout;
+  detail.message = "rank 1 did not come";
+  detail.ranks = {1};
+  detail.op = "all_reduce_sparse";
+  CHECK(f.communicator->give_up(Error(detail)).detail().message == detail.message);
+  CHECK_EQ(f.failures.load(), 1);
+  CHECK(state->reported.kind == hostccl::FailureKind::kTimeout);
+  CHECK_EQ(state->reported.nranks, 1);
+  CHECK_EQ(state->reported.ranks[0], 1);
+  CHECK_STREQ(state->reported.op, "all_reduce_sparse");
+  const Error later = f.run();
+  CHECK(later && later.detail().kind == ErrorKind::kTimeout && later.detail().ranks == std::vector<int>{1});
+  const Error second = f.communicator->give_up(Error(ErrorDetail{}));
+  CHECK(second.detail().kind == ErrorKind::kTimeout);
+}
+
+TEST(what_needs_all_members_fails_with_a_dead_one) {
+  Fixture f;
+  CHECK(!f.run());
+  state->communicator_failure = fake::failure(hostccl::FailureKind::kPeerDead, "rank 1 died", {1});
+  const Error error = f.communicator->need_all(OpKind::kAllReduceSparse);
+  CHECK(error && error.detail().kind == ErrorKind::kPeerFailure);
+  CHECK(f.communicator->state() == LifeState::kFailed);
+}
+
+TEST(an_outer_error_ends_the_wait_for_a_connection) {
+  const Engine& engine = fake::reset();
+  fake::Runtime runtime;
+  state->polls_in_progress = -1;
+  CommunicatorOptions options;
+  options.size = 2;
+  options.timeout = kLong;
+  options.outer = [] {
+    ErrorDetail detail;
+    detail.kind = ErrorKind::kPeerFailure;
+    return Error(detail);
+  };
+  Communicator communicator(engine, runtime, options);
+  communicator.set_rendezvous(std::make_unique<fake::Meeting>());
+  const Error error = communicator.become_ready(Deadline::after(kLong));
+  CHECK(error && error.detail().kind == ErrorKind::kPeerFailure);
 }
 
 TEST(a_state_outlives_its_communicator) {

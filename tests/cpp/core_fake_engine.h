@@ -24,6 +24,7 @@ struct State {
   hostccl::Failure communicator_failure{};
   hostccl::Failure call_failure{};
   std::atomic<int64_t> timeout{0};
+  hostccl::Failure reported{};  // by comm_fail
   std::atomic<int> cancelled{0}, finalized{0}, destroyed{0}, aborted{0};
 
   std::mutex mutex;
@@ -125,6 +126,14 @@ inline const Engine& reset() {
   host.comm_set_timeout = [](CommHandle, int64_t ns) {
     state->timeout = ns;
     return nccl_abi::kSuccess;
+  };
+  host.comm_fail = [](CommHandle, const hostccl::Failure* failure) {
+    state->reported = *failure;
+    return nccl_abi::kSuccess;
+  };
+  host.comm_need_all = [](CommHandle, const char*) -> EngineResult {
+    const bool is_well = state->communicator_failure.kind == hostccl::FailureKind::kNone;
+    return is_well ? nccl_abi::kSuccess : nccl_abi::kRemoteError;
   };
   host.comm_cancel = [](CommHandle, const char*) {
     ++state->cancelled;

@@ -205,6 +205,25 @@ TEST(whoever_comes_when_the_others_have_given_up_hears_why) {
   CHECK_EQ(ncclCommDestroy(early), kSuccess);
 }
 
+TEST(a_failure_from_elsewhere_reaches_all_members) {
+  const std::string errors = run_world(3, [](int rank, CommHandle comm) {
+    expect_success(hostcclCommNeedAll(comm, "something else"), "all are there");
+    expect_success(hostcclBarrier(comm, nullptr), "all are well");
+    if (rank == 2) {
+      Failure failure{};
+      failure.kind = FailureKind::kTimeout;
+      failure.nranks = 1;
+      failure.ranks[0] = 1;
+      std::strcpy(failure.text, "learned elsewhere");
+      expect_success(hostcclCommFail(comm, &failure), "told");
+    }
+    expect(hostcclBarrier(comm, nullptr) == kTimeout, "failed");
+    expect(std::strcmp(failure_of(comm).text, "learned elsewhere") == 0 && names(failure_of(comm), 1), "the same");
+    expect(hostcclCommNeedAll(comm, "something else") == kTimeout, "and stays so");
+  });
+  CHECK_EQ(errors, std::string());
+}
+
 namespace {
 
 // Runs `child` as rank 1 in a process of its own and `parent` as rank 0 here.
@@ -293,6 +312,26 @@ TEST(a_member_that_closes_too_early_is_named) {
         expect(failure.kind == FailureKind::kPeerClosed && names(failure, 1), failure.text);
       },
       [](CommHandle comm) { ncclCommDestroy(comm); }, &pid);
+}
+
+TEST(whoever_needs_all_members_notices_one_that_has_died_or_closed) {
+  for (const bool dies : {true, false}) {
+    pid_t pid = 0;
+    with_a_process(
+        [&](CommHandle comm) {
+          Result state = kSuccess;
+          while (state == kSuccess) state = hostcclCommNeedAll(comm, "something else");
+          expect(state == kRemoteError, "told");
+          const Failure failure = failure_of(comm);
+          expect(failure.kind == (dies ? FailureKind::kPeerDead : FailureKind::kPeerClosed), failure.text);
+          expect(names(failure, 1) && std::strstr(failure.text, "something else"), failure.text);
+        },
+        [&](CommHandle comm) {
+          if (dies) _exit(0);
+          ncclCommDestroy(comm);
+        },
+        &pid);
+  }
 }
 
 TEST(a_receive_from_any_rank_ends_when_all_others_have_closed) {

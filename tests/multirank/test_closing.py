@@ -68,6 +68,42 @@ def test_destroying_ends_what_is_in_flight(ranks: Ranks, world: int) -> None:
 
 
 def check_again_and_again(rank: int, world: int, rounds: int) -> None:
+def check_unmatched_receive(rank: int, world: int) -> tuple[float, Caught]:
+    dist.barrier()
+    work = dist.irecv(torch.zeros(3), tag=5)  # of any rank: nobody sends
+    assert work is not None
+    begun = time.monotonic()
+    dist.destroy_process_group()
+    spent = time.monotonic() - begun
+    assert work.is_completed()
+    assert not work.is_success()
+    return spent, needed(work.wait)
+
+
+@only_ours
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_a_receive_that_nobody_matches_does_not_hold_up_the_end(ranks: Ranks, world: int) -> None:
+    for spent, caught in ranks.run(check_unmatched_receive, world=world, group_timeout=60.0, timeout=30.0):
+        assert spent < 5.0
+        # The rank that gives up first has left the others, who then know that nobody can send.
+        assert caught.kind == "CommunicatorClosed" or (world > 1 and caught.kind == "PeerFailure"), caught
+        assert "recei" in caught.text or "recv" in caught.text, caught.text
+
+
+def check_receive_in_progress(rank: int, world: int) -> bool:
+    """Nobody waits for the works, but the data is on its way."""
+    tensor = torch.full((32 << 20,), float(rank))
+    work = dist.isend(tensor, 1) if rank == 0 else dist.irecv(tensor, 0)
+    assert work is not None
+    dist.destroy_process_group()
+    return bool(work.is_success() and tensor[-1] == 0.0)
+
+
+@only_ours
+def test_a_receive_in_progress_is_completed_before_the_end(ranks: Ranks) -> None:
+    assert ranks.run(check_receive_in_progress, world=2, timeout=30.0) == [True, True]
+
+
     for number in range(rounds):
         context().init(f"round {number}")
         tensor = torch.ones(10)

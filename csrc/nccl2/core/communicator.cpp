@@ -8,7 +8,6 @@
 namespace pycomms {
 namespace {
 
-constexpr int64_t kTearDown = 10 * kSecond;    // of waiting for callers and peers while closing
 constexpr int64_t kEngineGrace = 1 * kSecond;  // the engine's own deadline comes first: it names who is missing
 constexpr int64_t kInterruptPoll = 50 * kMillisecond;
 constexpr int kIdMaker = 0;  // the rank that makes the unique id of a new communicator
@@ -47,15 +46,6 @@ Outcome outcome_of(const Error& error) {
   return Outcome::kFailed;
 }
 
-// One part of `state` has ended. The last one ends the operation and gives the engine's reference back.
-void finish_part(OpState& state, const Error& error) {
-  if (!state.leave_part(error)) return;
-  InFlight& in_flight = state.lane()->in_flight();
-  const std::shared_ptr<OpState> mine = in_flight.remove(state);
-  mine->end(outcome_of(mine->first_part_error()), mine->first_part_error());
-  in_flight.settle();
-}
-
 }  // namespace
 
 Communicator::Communicator(const Engine& engine, DeviceRuntime& runtime, CommunicatorOptions options)
@@ -65,8 +55,6 @@ Communicator::Communicator(const Engine& engine, DeviceRuntime& runtime, Communi
       fork_generation_(fork_generation()),
       lane_(std::make_shared<Lane>(engine, runtime, static_cast<FailureSource&>(*this))),
       timeout_(options_.timeout) {}
-
-Communicator::~Communicator() { abort("group " + options_.group + " was destroyed"); }
 
 // --- Connecting ------------------------------------------------------------------------------------------------------
 
@@ -131,6 +119,9 @@ Error Communicator::become_ready(Deadline deadline) {
     if (now >= next_poll) {
       if (options_.interrupted != nullptr && options_.interrupted()) {
         return make_error(ErrorKind::kInterrupted, "interrupted while connecting");
+      }
+      if (options_.outer) {
+        if (Error error = options_.outer()) return error;
       }
       next_poll = now + kInterruptPoll;
     }
@@ -216,12 +207,22 @@ void Communicator::track(const std::shared_ptr<OpState>& state) {
 void Communicator::untrack(OpState& state, const Error& error) { finish_part(state, error); }
 
 void Communicator::begin(const std::shared_ptr<OpState>& state) {
+  if (!is_receive(state->kind())) owed_.fetch_add(1, std::memory_order_relaxed);
   state->set_lane(lane_);
   state->set_started(now_ns());
   lane_->in_flight().add(state);
 }
 
 void Communicator::end(OpState& state, const Error& error) { finish_part(state, error); }
+
+void Communicator::finish_part(OpState& state, const Error& error) {
+  if (!state.leave_part(error)) return;
+  InFlight& in_flight = state.lane()->in_flight();
+  const std::shared_ptr<OpState> mine = in_flight.remove(state);
+  mine->end(outcome_of(mine->first_part_error()), mine->first_part_error());
+  if (!is_receive(mine->kind())) owed_.fetch_sub(1, std::memory_order_relaxed);
+  in_flight.settle();  // whoever waited may destroy this communicator now
+}
 
 void Communicator::on_stream(void* arg, EngineResult result) {
   static_cast<OpState*>(arg)->lane()->leave_queue();
@@ -230,7 +231,8 @@ void Communicator::on_stream(void* arg, EngineResult result) {
 
 void Communicator::on_request(void* arg, EngineResult result) {
   auto& state = *static_cast<OpState*>(arg);
-  finish_part(state, result == nccl_abi::kSuccess ? Error() : state.lane()->source().explain(result, state));
+  auto& self = static_cast<Communicator&>(state.lane()->source());
+  self.finish_part(state, result == nccl_abi::kSuccess ? Error() : self.explain(result, state));
 }
 
 Error Communicator::monitored_barrier(int64_t timeout, std::vector<int>* missing) {
@@ -297,42 +299,25 @@ Error Communicator::fail(Error error) {
   return first ? first : error;
 }
 
-// --- Ending ----------------------------------------------------------------------------------------------------------
-
-void Communicator::abort(const std::string& why) {
-  if (was_forked()) return lane_->abandon();
-  const LifeState before = state();
-  Error error = make_error(ErrorKind::kClosed, why);
-  if (!lifecycle_.end(LifeState::kClosed, error)) return;
-  lane_->in_flight().cancel_all(error);
-  if (comm_ != nullptr && engine_.host.comm_cancel != nullptr) {
-    static_cast<void>(engine_.host.comm_cancel(comm_, why.c_str()));
+Error Communicator::need_all(OpKind kind) {
+  const GateHolder inside(gate_);
+  if (!inside || !lifecycle_.is_ready() || was_forked()) {
+    if (Error error = check(kind)) return error;
   }
-  close(before == LifeState::kReady ? LifeState::kFailed : before);
+  if (engine_.host.comm_need_all == nullptr) return {};
+  const EngineResult result = engine_.host.comm_need_all(comm_, traits(kind).name);
+  return result == nccl_abi::kSuccess ? Error() : explain(result, kind, 0);
 }
 
-void Communicator::shutdown() {
-  if (was_forked()) return lane_->abandon();
+Error Communicator::give_up(Error why) {
   const LifeState before = state();
-  if (before != LifeState::kReady || !wait_for_pending(Deadline::after(timeout()))) {
-    return abort("group " + options_.group + " was shut down");
+  const Error first = fail(std::move(why));
+  const GateHolder inside(gate_);
+  if (inside && before == LifeState::kReady && engine_.host.comm_fail != nullptr) {
+    const hostccl::Failure failure = to_failure(first.detail());
+    static_cast<void>(engine_.host.comm_fail(comm_, &failure));
   }
-  if (!lifecycle_.end(LifeState::kClosed, make_error(ErrorKind::kClosed, "it was shut down"))) return;
-  close(before);
-}
-
-void Communicator::close(LifeState before) {
-  gate_.close();
-  const bool empty = gate_.wait_until_empty(Deadline::after(kTearDown));
-  lane_->close(Deadline::after(kTearDown));
-  // A caller that the engine does not give back still uses the handle: better leaked than freed under it.
-  if (comm_ == nullptr || !empty) return;
-  if (before == LifeState::kReady) {
-    static_cast<void>(settle(engine_.nccl.comm_finalize(comm_)));
-    static_cast<void>(engine_.nccl.comm_destroy(comm_));
-  } else {
-    static_cast<void>(engine_.nccl.comm_abort(comm_));
-  }
+  return first;
 }
 
 }  // namespace pycomms

@@ -28,6 +28,8 @@ struct CommunicatorOptions {
   std::function<void()> on_failure;
   // Polled every 50 ms by whoever waits; true ends the wait.
   bool (*interrupted)() = nullptr;
+  // Asked as often while it connects: an error ends the wait. For a communicator that serves another one.
+  std::function<Error()> outer;
 };
 
 class Communicator final : private FailureSource {
@@ -42,6 +44,7 @@ class Communicator final : private FailureSource {
   const std::string& group() const { return options_.group; }
   const Engine& engine() const { return engine_; }
   DeviceRuntime& runtime() const { return runtime_; }
+  bool (*interrupted() const)() { return options_.interrupted; }
   LifeState state() const { return lifecycle_.state(); }
   Error first_error() const { return lifecycle_.first_error(); }
   bool was_forked() const { return fork_generation() != fork_generation_; }
@@ -71,10 +74,20 @@ class Communicator final : private FailureSource {
     return lane_->in_flight().wait_until_empty(deadline, options_.interrupted);
   }
 
+  // For an operation of the group that runs beside this communicator and needs all members. Connects if need be; the
+  // error when the communicator has failed, or does now, because a member has died or left.
+  Error need_all(OpKind kind);
+  // Fails it for what such an operation met, here and on the members. Returns the first error, which may be another one.
+  Error give_up(Error why);
+
   // Ends what is in flight as cancelled, tells the members, and closes. Unblocks threads that are inside a call.
   void abort(const std::string& why);
-  // Waits for what is in flight, then closes. Closing again does nothing.
-  void shutdown();
+  // Waits for what is in flight, then closes. Receives are waited for while anything still comes in; what nobody sends
+  // is then cancelled. False when it could only be aborted. Closing again does nothing.
+  bool shutdown();
+  // The process ends: closes without waiting for anybody. Members hear of it only if they are in the middle of a
+  // collective with this rank, or wait for it later.
+  void leave(const std::string& why);
 
   // Barrier that names who did not come; the communicator stays usable. Ranks in *missing.
   Error monitored_barrier(int64_t timeout, std::vector<int>* missing);
@@ -100,10 +113,14 @@ class Communicator final : private FailureSource {
   Error fail(Error error);
   void track(const std::shared_ptr<OpState>& state);  // before the engine call
   void untrack(OpState& state, const Error& error);   // when the engine refused it
+  // One part of `state` has ended. The last one ends the operation and gives the engine's reference back.
+  void finish_part(OpState& state, const Error& error);
   static void on_stream(void* arg, EngineResult result);
   static void on_request(void* arg, EngineResult result);
 
   void adopt(CommHandle comm);
+  bool drain(Deadline deadline);
+  void tell_members(const std::string& why);
   Error check_membership();
   EngineResult settle(EngineResult result);  // waits for a call that a nonblocking communicator left in progress
   void close(LifeState before);
@@ -119,6 +136,7 @@ class Communicator final : private FailureSource {
   std::atomic<int64_t> timeout_;
   std::atomic<int64_t> applied_timeout_{-1};
   std::atomic<uint64_t> sequence_{0};
+  std::atomic<int> owed_{0};  // operations in flight that other ranks may depend on: all but receives
 
   std::unique_ptr<Rendezvous> rendezvous_;
   std::atomic<bool> started_{false};

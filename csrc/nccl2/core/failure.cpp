@@ -1,6 +1,7 @@
 #include "nccl2/core/failure.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace pycomms {
 namespace {
@@ -25,6 +26,26 @@ ErrorKind to_error_kind(hostccl::FailureKind kind) {
       return ErrorKind::kSystem;
   }
   return ErrorKind::kSystem;
+}
+
+hostccl::FailureKind to_failure_kind(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kMismatch:
+      return hostccl::FailureKind::kMismatch;
+    case ErrorKind::kPeerFailure:
+      return hostccl::FailureKind::kPeerDead;
+    case ErrorKind::kTimeout:
+      return hostccl::FailureKind::kTimeout;
+    case ErrorKind::kRevoked:
+    case ErrorKind::kClosed:
+      return hostccl::FailureKind::kAborted;
+    case ErrorKind::kInterrupted:
+      return hostccl::FailureKind::kInterrupted;
+    case ErrorKind::kUsage:
+    case ErrorKind::kSystem:
+      return hostccl::FailureKind::kSystem;
+  }
+  return hostccl::FailureKind::kSystem;
 }
 
 ErrorKind to_error_kind(EngineResult result) {
@@ -75,6 +96,18 @@ Explanation explain_engine(const Engine& engine, CommHandle comm, EngineResult r
   explanation.kind = to_error_kind(result);
   explanation.text = std::string(engine.nccl.get_error_string(result)) + ": " + last_engine_text(engine, comm);
   return explanation;
+}
+
+hostccl::Failure to_failure(const ErrorDetail& error) {
+  hostccl::Failure failure{};
+  failure.kind = to_failure_kind(error.kind);
+  failure.reporter = error.rank;
+  failure.sequence = error.sequence;
+  failure.nranks = static_cast<int>(std::min<size_t>(error.ranks.size(), hostccl::kMaxFailedRanks));
+  std::copy_n(error.ranks.begin(), failure.nranks, failure.ranks);
+  std::snprintf(failure.op, sizeof failure.op, "%s", error.op.c_str());
+  std::snprintf(failure.text, sizeof failure.text, "%s", error.message.c_str());
+  return failure;
 }
 
 std::string last_engine_text(const Engine& engine, CommHandle comm) {

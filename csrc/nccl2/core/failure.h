@@ -20,6 +20,9 @@ struct Explanation {
 
 Explanation explain_engine(const Engine& engine, CommHandle comm, EngineResult result);
 
+// The other way round, for Communicator::give_up: the failure that tells the members about `error`.
+hostccl::Failure to_failure(const ErrorDetail& error);
+
 // The engine's own words about the last failure; `comm` may be null.
 std::string last_engine_text(const Engine& engine, CommHandle comm);
 

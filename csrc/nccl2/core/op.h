@@ -59,4 +59,7 @@ constexpr bool is_point_to_point(OpKind kind) {
   return kind == OpKind::kSend || kind == OpKind::kRecv || kind == OpKind::kRecvAnySource;
 }
 
+// The data of a receive is of use to nobody but its own rank.
+constexpr bool is_receive(OpKind kind) { return kind == OpKind::kRecv || kind == OpKind::kRecvAnySource; }
+
 }  // namespace pycomms

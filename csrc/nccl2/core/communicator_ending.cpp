@@ -1,0 +1,99 @@
+// How a communicator ends: aborted, shut down when all is done, or left because the process ends.
+#include "nccl2/core/communicator.h"
+
+namespace pycomms {
+namespace {
+
+constexpr int64_t kTearDown = 10 * kSecond;  // of waiting for callers and peers while closing
+constexpr int64_t kInterruptPoll = 50 * kMillisecond;
+// Of no message moving, after which a closing rank gives up what it still wanted to receive: enough for a sender that
+// waits for a core.
+constexpr int64_t kQuiet = 500 * kMillisecond;
+
+}  // namespace
+
+Communicator::~Communicator() { abort("group " + options_.group + " was destroyed"); }
+
+void Communicator::abort(const std::string& why) {
+  if (was_forked()) return lane_->abandon();
+  const LifeState before = state();
+  Error error = make_error(ErrorKind::kClosed, why);
+  if (!lifecycle_.end(LifeState::kClosed, error)) return;
+  lane_->in_flight().cancel_all(error);
+  tell_members(why);
+  close(before == LifeState::kReady ? LifeState::kFailed : before);
+}
+
+void Communicator::tell_members(const std::string& why) {
+  if (comm_ == nullptr || engine_.host.comm_cancel == nullptr) return;
+  static_cast<void>(engine_.host.comm_cancel(comm_, why.c_str()));
+}
+
+bool Communicator::shutdown() {
+  if (was_forked()) {
+    lane_->abandon();
+    return true;
+  }
+  const LifeState before = state();
+  if (before != LifeState::kReady || !drain(Deadline::after(timeout()))) {
+    abort("group " + options_.group + " was shut down");
+    return false;
+  }
+  if (!lifecycle_.end(LifeState::kClosed, make_error(ErrorKind::kClosed, "it was shut down"))) return true;
+  lane_->in_flight().cancel_all(
+      make_error(ErrorKind::kClosed, "the group was shut down before anybody had sent what this receive waited for"));
+  close(before);
+  return true;
+}
+
+// True when nothing is left in flight but receives to which nobody sends.
+bool Communicator::drain(Deadline deadline) {
+  int64_t moved_at = now_ns();
+  int64_t next_poll = moved_at + kInterruptPoll;
+  for (;;) {
+    const bool is_owed = owed_.load(std::memory_order_relaxed) != 0;
+    if (lane_->in_flight().wait_until_empty(Deadline::after(is_owed ? kInterruptPoll : kMillisecond), nullptr)) {
+      return true;
+    }
+    const int64_t now = now_ns();
+    if (deadline.passed(now)) return false;
+    if (now >= next_poll) {
+      if (options_.interrupted != nullptr && options_.interrupted()) return false;
+      next_poll = now + kInterruptPoll;
+    }
+    if (is_owed || lane_->help_requests()) {
+      moved_at = now;
+    } else if (now - moved_at >= kQuiet) {
+      return true;
+    }
+  }
+}
+
+void Communicator::leave(const std::string& why) {
+  if (was_forked()) return lane_->abandon();
+  const LifeState before = state();
+  const Error error = make_error(ErrorKind::kClosed, why);
+  if (!lifecycle_.end(LifeState::kClosed, error)) return;
+  lane_->in_flight().cancel_all(error);
+  gate_.close();
+  const bool is_in_collective = !lane_->is_idle() || !gate_.wait_until_empty(Deadline::after(0));
+  if (before == LifeState::kReady && !is_in_collective) return close(before);
+  tell_members(why);
+  close(before == LifeState::kReady ? LifeState::kFailed : before);
+}
+
+void Communicator::close(LifeState before) {
+  gate_.close();
+  const bool empty = gate_.wait_until_empty(Deadline::after(kTearDown));
+  lane_->close(Deadline::after(kTearDown));
+  // A caller that the engine does not give back still uses the handle: better leaked than freed under it.
+  if (comm_ == nullptr || !empty) return;
+  if (before == LifeState::kReady) {
+    static_cast<void>(settle(engine_.nccl.comm_finalize(comm_)));
+    static_cast<void>(engine_.nccl.comm_destroy(comm_));
+  } else {
+    static_cast<void>(engine_.nccl.comm_abort(comm_));
+  }
+}
+
+}  // namespace pycomms
