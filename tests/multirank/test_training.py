@@ -136,16 +136,3 @@ def check_nan(rank: int, world: int) -> None:
 @pytest.mark.parametrize("world", [2, 3])
 def test_nan_is_handed_on(ranks: Ranks, world: int) -> None:
     ranks.run(check_nan, world=world)
-
-
-def check_sparse(rank: int, world: int) -> None:
-    indices = torch.tensor([[0, rank + 1]])
-    tensor = torch.sparse_coo_tensor(indices, torch.tensor([1.0, rank + 1.0]), (world + 2,), check_invariants=True)
-    dist.all_reduce(tensor)
-    expected = torch.tensor([float(world), *(rank + 1.0 for rank in range(world)), 0.0])
-    assert torch.equal(tensor.to_dense(), expected)
-
-
-@pytest.mark.parametrize("world", [1, 2, 3])
-def test_sparse_all_reduce(ranks: Ranks, world: int) -> None:
-    ranks.run(check_sparse, world=world)

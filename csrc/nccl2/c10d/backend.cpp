@@ -50,72 +50,53 @@ Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, int rank, int size, c1
                  const Engine& engine, DeviceRuntime& runtime)
     : ::c10d::Backend(rank, size),
       options_(std::move(options)),
-      abort_hooks_(std::make_shared<AbortHooks>()),
-      store_(std::move(store)),
-      communicator_(
-          std::make_shared<Communicator>(engine, runtime, communicator_options(rank, size, *options_, abort_hooks_))) {
+      lanes_([&] {
+        auto hooks = std::make_shared<AbortHooks>();
+        auto main = std::make_shared<Communicator>(engine, runtime, communicator_options(rank, size, *options_, hooks));
+        main->set_rendezvous(std::make_unique<StoreRendezvous>(store, options_->group_name, rank, size));
+        return std::make_shared<Lanes>(std::move(store), std::move(main), std::move(hooks));
+      }()),
+      communicator_(lanes_->main()) {
   init();
-  auto rendezvous = std::make_unique<StoreRendezvous>(store_, options_->group_name, rank, size);
-  communicator_->set_rendezvous(std::move(rendezvous));
+  remember_group(lanes_);
   if (options_->connect == Connect::kLazy) return;
   throw_if(communicator_->start());
   if (options_->connect == Connect::kEager)
     throw_if(communicator_->become_ready(Deadline::after(communicator_->timeout())));
 }
 
-Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, std::shared_ptr<Communicator> communicator,
-                 std::shared_ptr<AbortHooks> hooks, c10::intrusive_ptr<GroupOptions> options)
-    : ::c10d::Backend(communicator->rank(), communicator->size()),
+Backend::Backend(std::shared_ptr<Lanes> lanes, c10::intrusive_ptr<GroupOptions> options)
+    : ::c10d::Backend(lanes->main()->rank(), lanes->main()->size()),
       options_(std::move(options)),
-      abort_hooks_(std::move(hooks)),
-      store_(std::move(store)),
-      communicator_(std::move(communicator)) {
+      lanes_(std::move(lanes)),
+      communicator_(lanes_->main()) {
   init();
+  remember_group(lanes_);
 }
 
 Backend::~Backend() {
   const ReleaseGil gil;  // threads that are to end may want it
-  const char* why = "the group was destroyed";
-  tear_down(why, [why](Communicator& communicator) { communicator.abort(why); });
-  sparse_.reset();  // here, and not when the members go: its thread may want the GIL to let a tensor go
+  // The lanes go with it: here, and not when the members go, for a thread of theirs may want the GIL.
+  tear_down(std::move(lanes_), [](Lanes& lanes) { lanes.abort("the group was destroyed"); });
 }
 
 // A callback that ends a group runs on a thread that the group itself must join: another one does it then.
 template <typename Step>
-void Backend::tear_down(const char* why, Step step) {
-  std::shared_ptr<SparseLane> sparse;
-  {
-    const std::lock_guard lock(sparse_mutex_);
-    sparse = sparse_;
-  }
-  auto all = [communicator = communicator_, sparse = std::move(sparse), why, step]() mutable {
-    step(*communicator);
-    if (sparse) sparse->abort(why);
-  };
-  if (!OpState::is_running_continuations()) return all();
-  std::thread(std::move(all)).detach();
+void Backend::tear_down(std::shared_ptr<Lanes> lanes, Step step) {
+  if (!OpState::is_running_continuations()) return step(*lanes);
+  std::thread([lanes = std::move(lanes), step]() mutable {
+    step(*lanes);
+    lanes.reset();
+  }).detach();
 }
 
 void Backend::abort() {
-  const char* why = "the group was aborted by this process";
-  tear_down(why, [why](Communicator& communicator) { communicator.abort(why); });
+  tear_down(lanes_, [](Lanes& lanes) { lanes.abort("the group was aborted by this process"); });
 }
 
 void Backend::shutdown() {
   if (block_ != nullptr) close_block();  // nobody will
-  tear_down("the group was shut down", [](Communicator& communicator) { communicator.shutdown(); });
-}
-
-SparseLane& Backend::sparse_lane() {
-  const std::lock_guard lock(sparse_mutex_);
-  if (sparse_ == nullptr) {
-    CommunicatorOptions options = communicator_options(rank_, size_, *options_, abort_hooks_);
-    options.group += "/sparse";
-    auto communicator = std::make_unique<Communicator>(communicator_->engine(), communicator_->runtime(), options);
-    communicator->set_rendezvous(std::make_unique<StoreRendezvous>(store_, options.group, rank_, size_));
-    sparse_ = std::make_shared<SparseLane>(std::move(communicator));
-  }
-  return *sparse_;
+  tear_down(lanes_, [](Lanes& lanes) { lanes.shutdown(); });
 }
 
 // --- Splitting -------------------------------------------------------------------------------------------------------
@@ -138,14 +119,14 @@ c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c1
   std::unique_ptr<Communicator> child;
   throw_if(communicator_->split(color, communicator_options(rank, static_cast<int>(ranks.size()), *options, hooks),
                                 rank, &child));
-  return c10::intrusive_ptr<Backend>::reclaim(
-      new Backend(store, std::move(child), std::move(hooks), std::move(options)));
+  return c10::intrusive_ptr<Backend>::reclaim(new Backend(
+      std::make_shared<Lanes>(store, std::shared_ptr(std::move(child)), std::move(hooks)), std::move(options)));
 }
 
 void Backend::perform_nocolor_split() {
   std::unique_ptr<Communicator> none;
   throw_if(
-      communicator_->split(nccl_abi::kSplitNoColor, communicator_options(0, 0, *options_, abort_hooks_), 0, &none));
+      communicator_->split(nccl_abi::kSplitNoColor, communicator_options(0, 0, *options_, lanes_->hooks()), 0, &none));
 }
 
 void Backend::check_member(int rank) const {

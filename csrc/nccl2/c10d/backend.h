@@ -10,9 +10,9 @@
 #include "nccl2/c10d/abort_hooks.h"
 #include "nccl2/c10d/compat.h"
 #include "nccl2/c10d/ephemeral_timeout.h"
+#include "nccl2/c10d/lanes.h"
 #include "nccl2/c10d/options.h"
 #include "nccl2/c10d/python_hooks.h"
-#include "nccl2/c10d/sparse.h"
 #include "nccl2/c10d/tensor_op.h"
 #include "nccl2/core/communicator.h"
 
@@ -91,21 +91,20 @@ class Backend final : public ::c10d::Backend {
   void registerOnCompletionHook(std::function<void(std::shared_ptr<::c10d::WorkInfo>)>&& hook) override;
   void waitForPendingWorks() override;
 #ifdef C10D_BACKEND_HAS_HOOKS
-  void registerAbortHook(int64_t id, ::c10d::AbortHook hook) override { abort_hooks_->add(id, std::move(hook)); }
-  void unregisterAbortHook(int64_t id) override { abort_hooks_->remove(id); }
+  void registerAbortHook(int64_t id, ::c10d::AbortHook hook) override { lanes_->hooks()->add(id, std::move(hook)); }
+  void unregisterAbortHook(int64_t id) override { lanes_->hooks()->remove(id); }
 #endif
   std::shared_ptr<c10::Allocator> getMemAllocator() override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
  private:
-  Backend(c10::intrusive_ptr<::c10d::Store> store, std::shared_ptr<Communicator> communicator,
-          std::shared_ptr<AbortHooks> hooks, c10::intrusive_ptr<GroupOptions> options);
+  Backend(std::shared_ptr<Lanes> lanes, c10::intrusive_ptr<GroupOptions> options);
   static CommunicatorOptions communicator_options(int rank, int size, const GroupOptions& options,
                                                   const std::shared_ptr<AbortHooks>& hooks);
-  SparseLane& sparse_lane();
   template <typename Step>
-  void tear_down(const char* why, Step step);
+  static void tear_down(std::shared_ptr<Lanes> lanes, Step step);
   void check_member(int rank) const;
+
   // Whether an operation that is issued now belongs to a coalesced block.
   bool is_in_block() {
     if (block_ == nullptr) [[likely]]
@@ -114,7 +113,6 @@ class Backend final : public ::c10d::Backend {
     return block_ != nullptr;
   }
   std::shared_ptr<TensorOp> close_block();
-
 
   // What the frame must know about an operation.
   struct OpArgs {
@@ -140,11 +138,8 @@ class Backend final : public ::c10d::Backend {
   void watch_ended(Work& work, OpKind kind, int64_t started_ns);
 
   const c10::intrusive_ptr<GroupOptions> options_;
-  const std::shared_ptr<AbortHooks> abort_hooks_;
-  const c10::intrusive_ptr<::c10d::Store> store_;
-  const std::shared_ptr<Communicator> communicator_;  // shared with the thread that tears it down
-  std::mutex sparse_mutex_;
-  std::shared_ptr<SparseLane> sparse_;  // made at its first use; guarded by sparse_mutex_; shared likewise
+  std::shared_ptr<Lanes> lanes_;
+  const std::shared_ptr<Communicator> communicator_;  // lanes_->main()
   EphemeralTimeout ephemeral_;
   std::atomic<bool> timing_{false};
 

@@ -45,15 +45,15 @@ WorkPtr Backend::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptio
   const int64_t timeout = timeout_ns(opts.timeout) + ephemeral_.total();
   auto work = make_work(OpKind::kAllReduceSparse, {tensor}, tensors);
   if (!opts.asyncOp) {
-    throw_if(sparse_lane().run(tensor, timeout));
+    throw_if(lanes_->sparse().run(tensor, timeout));
     work->set_ended(communicator_->sequence());
     return work;
   }
   auto state = std::make_shared<TensorOp>(OpKind::kAllReduceSparse);
   work->follow(state);
   communicator_->begin(state);
-  sparse_lane().queue(tensor, timeout,
-                      [communicator = communicator_, state](const Error& error) { communicator->end(*state, error); });
+  lanes_->sparse().queue(
+      tensor, timeout, [communicator = communicator_, state](const Error& error) { communicator->end(*state, error); });
   return work;
 }
 

@@ -5,7 +5,10 @@
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <pthread.h>
 
+#include <limits>
+
 #include "nccl2/c10d/convert.h"
+#include "nccl2/c10d/errors.h"
 #include "nccl2/core/launch.h"
 
 namespace pycomms::c10d_backend {
@@ -14,6 +17,8 @@ namespace {
 // What ranks tell each other first: layout, then sizes, of a fixed length.
 constexpr int64_t kMaxDims = 60;
 constexpr int64_t kShapeWords = 4 + kMaxDims;
+
+constexpr int64_t kHookId = std::numeric_limits<int64_t>::min();  // none of torch's
 
 std::vector<int64_t> shape_words(const at::Tensor& tensor) {
   std::vector<int64_t> words(kShapeWords, 0);
@@ -27,7 +32,18 @@ std::vector<int64_t> shape_words(const at::Tensor& tensor) {
 
 }  // namespace
 
+SparseLane::SparseLane(std::shared_ptr<Communicator> group, std::unique_ptr<Communicator> own,
+                       std::shared_ptr<AbortHooks> hooks)
+    : group_(std::move(group)), own_(std::move(own)), hooks_(std::move(hooks)) {
+  hooks_->add(kHookId, [own = std::weak_ptr(own_), group = std::weak_ptr(group_)] {
+    const auto lane = own.lock();
+    const auto failed = group.lock();
+    if (lane && failed) static_cast<void>(lane->give_up(failed->first_error()));
+  });
+}
+
 SparseLane::~SparseLane() {
+  hooks_->remove(kHookId);
   abort("the group was destroyed");
   {
     const std::lock_guard lock(mutex_);
@@ -42,11 +58,11 @@ Error SparseLane::run(at::Tensor tensor, int64_t timeout) {
     std::unique_lock lock(mutex_);
     const auto limit = std::chrono::nanoseconds(timeout);
     if (!changed_.wait_for(lock, limit, [&] { return !busy_ && tasks_.empty(); })) {
-      return make_error(ErrorKind::kTimeout, "earlier ones of this group are still running");
+      return group_->give_up(make_error(ErrorKind::kTimeout, "earlier ones of this group are still running"));
     }
     busy_ = true;
   }
-  Error error = all_reduce(tensor, timeout);
+  Error error = all_reduce_or_fail(tensor, timeout);
   {
     const std::lock_guard lock(mutex_);
     busy_ = false;
@@ -74,7 +90,7 @@ void SparseLane::serve() {
     tasks_.pop_front();
     busy_ = true;
     lock.unlock();
-    const Error error = all_reduce_caught(task.tensor, task.timeout);
+    const Error error = all_reduce_or_fail(task.tensor, task.timeout);
     task.tensor.reset();  // before anybody hears that it has ended
     task.done(error);
     task = {};
@@ -84,13 +100,21 @@ void SparseLane::serve() {
   }
 }
 
-// For the lane's own thread, where nobody catches what torch may throw.
-Error SparseLane::all_reduce_caught(const at::Tensor& tensor, int64_t timeout) {
+// An error is the group's: no member can go on when one of them is out of step.
+Error SparseLane::all_reduce_or_fail(const at::Tensor& tensor, int64_t timeout) {
+  if (Error error = group_->need_all(OpKind::kAllReduceSparse)) return error;
+  Error error;
   try {
-    return all_reduce(tensor, timeout);
+    error = all_reduce(tensor, timeout);
   } catch (const std::exception& e) {
-    return make_error(ErrorKind::kSystem, e.what());
+    error = make_error(ErrorKind::kSystem, text_of(e));  // of torch: no memory
   }
+  if (!error) return error;
+  ErrorDetail detail = error.detail();
+  detail.op = traits(OpKind::kAllReduceSparse).name;
+  detail.sequence = 0;  // the number is one of the lane's own
+  detail.group = group_->group();
+  return group_->give_up(Error(std::move(detail)));
 }
 
 Error SparseLane::all_reduce(const at::Tensor& tensor, int64_t timeout) {
@@ -109,21 +133,21 @@ Error SparseLane::all_reduce(const at::Tensor& tensor, int64_t timeout) {
 
 Error SparseLane::gather_shapes(const at::Tensor& mine, int64_t timeout, std::vector<int64_t>* nnz) {
   const std::vector<int64_t> own = shape_words(mine);
-  std::vector<int64_t> all(kShapeWords * communicator_->size());
-  if (Error error = run_inline(*communicator_, OpKind::kAllReduceSparse, timeout,
-                               [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
-                                 return engine.nccl.all_gather(own.data(), all.data(), own.size(), nccl_abi::kInt64,
-                                                               comm, stream);
-                               })) {
+  std::vector<int64_t> all(kShapeWords * own_->size());
+  if (Error error = run_inline(
+          *own_, OpKind::kAllReduceSparse, timeout, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+            return engine.nccl.all_gather(own.data(), all.data(), own.size(), nccl_abi::kInt64, comm, stream);
+          })) {
     return error;
   }
   std::vector<int> odd;
-  for (int rank = 0; rank < communicator_->size(); ++rank) {
+  for (int rank = 0; rank < own_->size(); ++rank) {
     const auto theirs = all.begin() + rank * kShapeWords;
     nnz->push_back(theirs[0]);
     if (!std::equal(own.begin() + 1, own.end(), theirs + 1)) odd.push_back(rank);
   }
   if (odd.empty()) return {};
+  odd.push_back(own_->rank());
   return make_error(ErrorKind::kMismatch, "the tensors differ in shape, type or number of sparse dimensions",
                     std::move(odd));
 }
@@ -145,19 +169,18 @@ Error SparseLane::gather(const at::Tensor& mine, const std::vector<int64_t>& row
     pieces.push_back(at);
     at += static_cast<size_t>(each * row) * mine.element_size();
   }
-  return run_inline(*communicator_, OpKind::kAllReduceSparse, timeout,
-                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
-                      return engine.host.all_gather_v(mine.const_data_ptr(), pieces.data(), counts.data(), type, comm,
-                                                      stream);
-                    });
+  return run_inline(
+      *own_, OpKind::kAllReduceSparse, timeout, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+        return engine.host.all_gather_v(mine.const_data_ptr(), pieces.data(), counts.data(), type, comm, stream);
+      });
 }
 
 Error SparseLane::make_error(ErrorKind kind, const std::string& what, std::vector<int> ranks) const {
   ErrorDetail detail;
   detail.kind = kind;
   detail.op = traits(OpKind::kAllReduceSparse).name;
-  detail.group = communicator_->group();
-  detail.rank = communicator_->rank();
+  detail.group = group_->group();
+  detail.rank = group_->rank();
   detail.ranks = std::move(ranks);
   detail.message = "rank " + std::to_string(detail.rank) + " of group " + detail.group + ": " + detail.op + ": " + what;
   return Error(std::move(detail));

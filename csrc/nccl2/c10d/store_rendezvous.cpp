@@ -1,11 +1,18 @@
 #include "nccl2/c10d/store_rendezvous.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 
 #include "nccl2/c10d/errors.h"
 
 namespace pycomms::c10d_backend {
+namespace {
+
+constexpr timespec kLookEvery{0, 10 * kMillisecond};
+
+}  // namespace
 
 Error StoreRendezvous::publish(const UniqueId& id) {
   try {
@@ -20,6 +27,9 @@ Error StoreRendezvous::publish(const UniqueId& id) {
 Error StoreRendezvous::fetch(UniqueId* id, Deadline deadline) {
   const std::chrono::milliseconds limit(std::max<int64_t>(deadline.left() / kMillisecond, 1));
   try {
+    if (outer_) {
+      if (Error error = wait_while_outer_is_well(deadline)) return error;
+    }
     store_->wait({key()}, limit);
     const std::vector<uint8_t> bytes = store_->get(key());
     if (bytes.size() != sizeof id->internal) {
@@ -35,6 +45,15 @@ Error StoreRendezvous::fetch(UniqueId* id, Deadline deadline) {
     return error(ErrorKind::kTimeout, "waited " + std::to_string(limit.count()) + " ms for rank 0 to write " + key() +
                                           " to the store: has it created this group? (" + text_of(e) + ")");
   }
+}
+
+// Ok also when the deadline has passed.
+Error StoreRendezvous::wait_while_outer_is_well(Deadline deadline) {
+  while (!deadline.passed() && !store_->check({key()})) {
+    if (Error error = outer_()) return error;
+    nanosleep(&kLookEvery, nullptr);
+  }
+  return {};
 }
 
 Error StoreRendezvous::error(ErrorKind kind, const std::string& what) const {

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <functional>
 #include <string>
 
 #include "nccl2/core/rendezvous.h"
@@ -12,13 +13,16 @@ namespace pycomms::c10d_backend {
 
 class StoreRendezvous final : public Rendezvous {
  public:
-  StoreRendezvous(c10::intrusive_ptr<::c10d::Store> store, std::string group, int rank, int size)
-      : store_(std::move(store)), group_(std::move(group)), rank_(rank), size_(size) {}
+  // `outer`: asked while it waits; an error ends the wait. None: it just waits.
+  StoreRendezvous(c10::intrusive_ptr<::c10d::Store> store, std::string group, int rank, int size,
+                  std::function<Error()> outer = {})
+      : store_(std::move(store)), group_(std::move(group)), rank_(rank), size_(size), outer_(std::move(outer)) {}
 
   Error publish(const UniqueId& id) override;
   Error fetch(UniqueId* id, Deadline deadline) override;
 
  private:
+  Error wait_while_outer_is_well(Deadline deadline);
   Error error(ErrorKind kind, const std::string& what) const;
   std::string key() const { return "pycomms/" + group_ + "/id"; }
 
@@ -26,6 +30,7 @@ class StoreRendezvous final : public Rendezvous {
   const std::string group_;
   const int rank_;
   const int size_;
+  const std::function<Error()> outer_;
 };
 
 }  // namespace pycomms::c10d_backend

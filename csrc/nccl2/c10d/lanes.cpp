@@ -1,0 +1,88 @@
+#include "nccl2/c10d/lanes.h"
+
+#include <vector>
+
+#include "nccl2/c10d/store_rendezvous.h"
+
+namespace pycomms::c10d_backend {
+namespace {
+
+constexpr int64_t kCallbacks = 10 * kSecond;  // that callbacks of a user may take when the process ends
+
+struct LiveGroups {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Lanes>> all;  // guarded by mutex
+};
+
+LiveGroups& live_groups() {  // never destroyed: groups may be, later
+  static auto* one = new LiveGroups;
+  return *one;
+}
+
+}  // namespace
+
+SparseLane& Lanes::sparse() {
+  const std::lock_guard lock(mutex_);
+  if (sparse_ != nullptr) return *sparse_;
+  CommunicatorOptions options;
+  options.rank = main_->rank();
+  options.size = main_->size();
+  options.group = main_->group() + "/sparse";
+  options.timeout = main_->timeout();
+  options.interrupted = main_->interrupted();
+  options.outer = [main = main_] { return main->need_all(OpKind::kAllReduceSparse); };
+  auto own = std::make_unique<Communicator>(main_->engine(), main_->runtime(), options);
+  own->set_rendezvous(
+      std::make_unique<StoreRendezvous>(store_, options.group, options.rank, options.size, options.outer));
+  sparse_ = std::make_shared<SparseLane>(main_, std::move(own), hooks_);
+  return *sparse_;
+}
+
+std::shared_ptr<SparseLane> Lanes::sparse_if_made() {
+  const std::lock_guard lock(mutex_);
+  return sparse_;
+}
+
+void Lanes::abort(const std::string& why) {
+  main_->abort(why);
+  if (const auto sparse = sparse_if_made()) sparse->abort(why);
+}
+
+void Lanes::shutdown() {
+  const bool in_order = main_->shutdown();
+  const auto sparse = sparse_if_made();
+  if (sparse == nullptr) return;
+  if (in_order) {
+    sparse->shutdown();
+  } else {
+    sparse->abort("the group was shut down");
+  }
+}
+
+void Lanes::leave(const std::string& why) {
+  main_->leave(why);
+  if (const auto sparse = sparse_if_made()) sparse->leave(why);
+}
+
+void remember_group(const std::shared_ptr<Lanes>& group) {
+  LiveGroups& live = live_groups();
+  const std::lock_guard lock(live.mutex);
+  std::erase_if(live.all, [](const std::weak_ptr<Lanes>& one) { return one.expired(); });
+  live.all.push_back(group);
+}
+
+void leave_all_groups() {
+  std::vector<std::shared_ptr<Lanes>> groups;
+  {
+    LiveGroups& live = live_groups();
+    const std::lock_guard lock(live.mutex);
+    for (const auto& one : live.all) {
+      if (auto group = one.lock()) groups.push_back(std::move(group));
+    }
+  }
+  for (const auto& group : groups) group->leave("this process has ended without destroying the group");
+  const Deadline deadline = Deadline::after(kCallbacks);
+  for (const auto& group : groups) group->wait_for_callbacks(deadline);
+}
+
+}  // namespace pycomms::c10d_backend

@@ -1,0 +1,49 @@
+// The communicators of a group, which begin and end together: that of its operations, and that of its sparse sums, made
+// at their first use. Shared by the backend, the thread that tears the group down, and the list of living groups.
+// Any thread. Must not know: tensors, the backend.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "nccl2/c10d/abort_hooks.h"
+#include "nccl2/c10d/sparse.h"
+#include "nccl2/core/communicator.h"
+
+namespace pycomms::c10d_backend {
+
+class Lanes {
+ public:
+  Lanes(c10::intrusive_ptr<::c10d::Store> store, std::shared_ptr<Communicator> main, std::shared_ptr<AbortHooks> hooks)
+      : store_(std::move(store)), main_(std::move(main)), hooks_(std::move(hooks)) {}
+
+  const std::shared_ptr<Communicator>& main() const { return main_; }
+  const std::shared_ptr<AbortHooks>& hooks() const { return hooks_; }
+  SparseLane& sparse();
+
+  void abort(const std::string& why);
+  void shutdown();
+  // The process ends: see Communicator::leave. It may still have callbacks running; wait_for_callbacks.
+  void leave(const std::string& why);
+  void wait_for_callbacks(Deadline deadline) { static_cast<void>(main_->wait_for_pending(deadline)); }
+
+ private:
+  std::shared_ptr<SparseLane> sparse_if_made();
+
+  const c10::intrusive_ptr<::c10d::Store> store_;
+  const std::shared_ptr<Communicator> main_;
+  const std::shared_ptr<AbortHooks> hooks_;
+  std::mutex mutex_;
+  std::shared_ptr<SparseLane> sparse_;  // guarded by mutex_
+};
+
+// Leaves all groups of this process and waits for their callbacks, while there is an interpreter that these can run in:
+// a thread that needs Python after its end takes the process down.
+void leave_all_groups();
+// To be left by it, if it is still there.
+void remember_group(const std::shared_ptr<Lanes>& group);
+
+}  // namespace pycomms::c10d_backend
