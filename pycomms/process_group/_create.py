@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+from functools import cache
 from typing import TYPE_CHECKING
 
 from torch._C._distributed_c10d import Backend
@@ -24,10 +26,17 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
     own._timeout = opts.timeout
     own.group_name = opts.group_id
     own.global_ranks_in_group = opts.global_ranks_in_group
+    _leave_at_exit()
     parent = getattr(opts, "split_from", None)  # torch >= 2.14 splits groups of a bound device
     if isinstance(parent, _C.Backend):
         return parent.split(opts.store, opts.global_ranks_in_group, own)
     return _C.create(opts.store, opts.group_rank, opts.group_size, own, str(config().engine), config().vector_width)
+
+
+@cache
+def _leave_at_exit() -> None:
+    """Groups that nobody destroys end while there is still an interpreter for their callbacks to run in."""
+    atexit.register(_C.leave_all_groups)
 
 
 def _options(given: object | None) -> _C.Options:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,6 @@ def test_destroying_ends_what_is_in_flight(ranks: Ranks, world: int) -> None:
     assert all(ranks.run(check_destroy_with_work_in_flight, world=world, timeout=30.0))
 
 
-def check_again_and_again(rank: int, world: int, rounds: int) -> None:
 def check_unmatched_receive(rank: int, world: int) -> tuple[float, Caught]:
     dist.barrier()
     work = dist.irecv(torch.zeros(3), tag=5)  # of any rank: nobody sends
@@ -104,6 +104,7 @@ def test_a_receive_in_progress_is_completed_before_the_end(ranks: Ranks) -> None
     assert ranks.run(check_receive_in_progress, world=2, timeout=30.0) == [True, True]
 
 
+def check_again_and_again(rank: int, world: int, rounds: int) -> None:
     for number in range(rounds):
         context().init(f"round {number}")
         tensor = torch.ones(10)
@@ -214,7 +215,7 @@ def test_a_forked_child_is_no_member(ranks: Ranks) -> None:
 
 
 _LEAVES_WITHOUT_DESTROYING = """
-import sys, torch, torch.distributed as dist
+import os, sys, threading, time, torch, torch.distributed as dist
 backend, rank, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 if backend == "nccl2":
     import pycomms
@@ -227,21 +228,76 @@ assert all(tensor[0] == 2 for tensor in tensors), tensors
 dist.barrier()
 """
 
+# What is still to be called when the interpreter ends.
+_PENDING = {
+    "nothing": "",
+    "then of a receive": """
+dist.irecv(torch.zeros(3), 1 - rank).get_future().then(lambda future: print("called"))
+""",
+    "then of a collective": """
+if rank == 0:
+    dist.all_reduce(torch.zeros(3), async_op=True).get_future().then(lambda future: print("called"))
+else:
+    print("called")
+""",
+    "a callback that is running": """
+begun, never = threading.Event(), threading.Event()
+def callback(future):
+    begun.set()
+    never.wait(0.5)
+    print("called")
+dist.all_reduce(torch.zeros(3), async_op=True).get_future().then(callback)
+assert begun.wait(10.0)
+""",
+    "completion hook": """
+dist.distributed_c10d._get_default_group()._register_on_completion_hook(lambda info: print("called"))
+dist.irecv(torch.zeros(3), 1 - rank)
+""",
+    "a forked child's": """
+work = dist.irecv(torch.zeros(3), 1 - rank)
+child = os.fork()
+if child == 0:
+    sys.exit()  # in the child nobody will ever end it
+begun = time.monotonic()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert time.monotonic() - begun < 5.0
+print("called")
+""",
+    "sparse": """
+if rank == 0:
+    tensor = torch.ones(4).to_sparse()
+    dist.all_reduce(tensor, async_op=True).get_future().then(lambda future: print("called"))
+else:
+    print("called")
+""",
+}
 
-def test_a_process_may_end_without_destroying(ranks: Ranks, tmp_path: Path) -> None:
+
+@pytest.mark.parametrize("pending", _PENDING)
+def test_a_process_may_end_without_destroying(ranks: Ranks, tmp_path: Path, pending: str) -> None:
     """Interpreters of their own, because only those run Python's and C++'s ends."""
+    if pending != "nothing" and ranks.backend != "nccl2":
+        pytest.skip("gloo aborts the process, or has no such callback")
     script = tmp_path / "leaves.py"
-    script.write_text(_LEAVES_WITHOUT_DESTROYING)
+    script.write_text(_LEAVES_WITHOUT_DESTROYING + _PENDING[pending])
     command = [sys.executable, str(script), ranks.backend]
     here = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     processes = [
-        subprocess.Popen([*command, str(rank), str(tmp_path / "store")], env=here, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, str(rank), str(tmp_path / "store")],
+            env=here,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for rank in range(2)
     ]
     try:
         for process in processes:
-            _, errors = process.communicate(timeout=60.0)
+            output, errors = process.communicate(timeout=60.0)
             assert process.returncode == 0, errors
+            if pending != "nothing":
+                assert "called" in output
     finally:
         for process in processes:
             process.kill()

@@ -64,6 +64,11 @@ void Lanes::leave(const std::string& why) {
   if (const auto sparse = sparse_if_made()) sparse->leave(why);
 }
 
+void Lanes::wait_for_callbacks(Deadline deadline) {
+  if (main_->was_forked()) return;  // what is in flight is the parent's
+  static_cast<void>(main_->wait_for_pending(deadline));
+}
+
 void remember_group(const std::shared_ptr<Lanes>& group) {
   LiveGroups& live = live_groups();
   const std::lock_guard lock(live.mutex);

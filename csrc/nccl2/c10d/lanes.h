@@ -26,9 +26,9 @@ class Lanes {
 
   void abort(const std::string& why);
   void shutdown();
-  // The process ends: see Communicator::leave. It may still have callbacks running; wait_for_callbacks.
+  // The process ends: see Communicator::leave. Callbacks may be running afterwards, which wait_for_callbacks waits for.
   void leave(const std::string& why);
-  void wait_for_callbacks(Deadline deadline) { static_cast<void>(main_->wait_for_pending(deadline)); }
+  void wait_for_callbacks(Deadline deadline);
 
  private:
   std::shared_ptr<SparseLane> sparse_if_made();

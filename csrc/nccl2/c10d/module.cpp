@@ -98,6 +98,8 @@ PYBIND11_MODULE(_C, m) {
 
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
         py::arg("engine_path"), py::arg("vector_width") = "", py::call_guard<py::gil_scoped_release>());
+  m.def("leave_all_groups", &leave_all_groups, "Ends what groups are left, because the process ends.",
+        py::call_guard<py::gil_scoped_release>());
   m.def(
       "engine_version", [](const std::string& path) { return host_engine(path, "").engine.version; }, py::arg("path"));
   m.attr("torch_version") = TORCH_VERSION;
