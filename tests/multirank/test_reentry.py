@@ -31,6 +31,7 @@ def check_refused_batch(rank: int, world: int) -> None:
         assert (tensor == world).all()
 
 
+@pytest.mark.nccl2_only("gloo reports it otherwise")
 def test_a_refused_batch_leaves_nothing_open(ranks: Ranks) -> None:
     ranks.run(check_refused_batch, world=2)
 
@@ -93,6 +94,7 @@ def check_signal_handler(rank: int, world: int) -> str:
     return caught
 
 
+@pytest.mark.nccl2_only("gloo does not refuse it")
 def test_a_collective_in_a_signal_handler_is_refused(ranks: Ranks) -> None:
     first, _ = ranks.run(check_signal_handler, world=2, timeout=30.0)
     assert "in the middle of another collective" in first
@@ -116,5 +118,6 @@ def check_wait_in_a_child(rank: int, world: int) -> None:
     assert (received == 1 - rank).all()
 
 
+@pytest.mark.nccl2_only("gloo waits there for ever")
 def test_a_forked_child_does_not_wait_for_its_parents_work(ranks: Ranks) -> None:
     ranks.run(check_wait_in_a_child, world=2, timeout=30.0)
