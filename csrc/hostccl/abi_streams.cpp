@@ -114,14 +114,14 @@ PYCOMMS_EXPORT Result hostcclStreamDestroy(StreamHandle stream) {
   return nccl_abi::kSuccess;
 }
 
-PYCOMMS_EXPORT Result hostcclStreamNotify(StreamHandle stream, CompletionFn fn, void* arg) {
-  if (stream == nullptr || fn == nullptr) return refuse("stream or fn is null");
-  const pycomms::Status queued = static_cast<Stream*>(stream)->notify(fn, arg);
+PYCOMMS_EXPORT Result hostcclStreamNotify(StreamHandle stream, CompletionFn fn, void* arg, uint64_t* position) {
+  if (stream == nullptr || fn == nullptr || position == nullptr) return refuse("stream, fn or position is null");
+  const pycomms::Status queued = static_cast<Stream*>(stream)->notify(fn, arg, position);
   return queued.is_ok() ? nccl_abi::kSuccess : refuse(queued.message(), nccl_abi::kSystemError);
 }
 
-PYCOMMS_EXPORT int hostcclStreamHelp(StreamHandle stream) {
-  return stream != nullptr && static_cast<Stream*>(stream)->help() ? 1 : 0;
+PYCOMMS_EXPORT int hostcclStreamHelp(StreamHandle stream, uint64_t position) {
+  return stream != nullptr && static_cast<Stream*>(stream)->help(position) ? 1 : 0;
 }
 
 }  // namespace hostccl

@@ -40,12 +40,11 @@ bool spin_until(int64_t deadline, Ready ready) {
 
 // --- writer
 
-BulkWriter::BulkWriter(PairControl& pair, std::byte* ring, size_t ring_bytes, Stores stores)
+BulkWriter::BulkWriter(PairControl& pair, std::byte* ring, size_t ring_bytes, bool measures)
     : ring_(pair.bulk_head, {&pair.bulk_tail}, ring, ring_bytes),
       probe_(pair.bulk_probe),
       answer_(pair.bulk_answer),
-      measures_(stores == Stores::kAsMeasured),
-      streaming_(stores == Stores::kStreaming) {}
+      measures_(measures) {}
 
 bool BulkWriter::write(uint64_t id, const std::byte* data, size_t bytes, size_t& moved) {
   if (!begun_ && !begin(id, bytes)) return false;
@@ -80,7 +79,8 @@ bool BulkWriter::begin(uint64_t id, size_t bytes) {
   return true;
 }
 
-// The quickest of some exchanges counts. A reader that has not come, or that was interrupted, leaves things as they were.
+// The quickest of some exchanges counts. If the reader has not come, or either was interrupted, things stay as they were:
+// whoever is late finds answers that were given for the other's sake.
 void BulkWriter::measure(uint64_t last_round) {
   const int64_t deadline = pycomms::now_ns() + kMeasureAtMost;
   int64_t best = INT64_MAX;
@@ -88,7 +88,9 @@ void BulkWriter::measure(uint64_t last_round) {
     const int64_t start = pycomms::now_ns();
     probe_.value.store(++round_, std::memory_order_release);
     if (!spin_until(deadline, [&] { return answer_.value.load(std::memory_order_acquire) >= round_; })) break;
-    best = std::min(best, pycomms::now_ns() - start);
+    const int64_t end = pycomms::now_ns();
+    if (end >= deadline) break;
+    best = std::min(best, end - start);
   }
   round_ = last_round;
   probe_.value.store(last_round, std::memory_order_release);

@@ -13,12 +13,11 @@
 
 namespace hostccl {
 
-// Between distant cores streaming stores are several times faster, between near ones up to twice as slow.
-enum class Stores { kCached, kStreaming, kAsMeasured };
-
 class BulkWriter {
  public:
-  BulkWriter(PairControl& pair, std::byte* ring, size_t ring_bytes, Stores stores);
+  // measures: it finds out now and then how far the reader's core is. Between distant cores streaming stores are several
+  // times faster, between near ones up to twice as slow.
+  BulkWriter(PairControl& pair, std::byte* ring, size_t ring_bytes, bool measures);
 
   // Writes one more chunk of the message, the first with its name. False: there is no room.
   bool write(uint64_t id, const std::byte* data, size_t bytes, size_t& moved);
@@ -31,7 +30,7 @@ class BulkWriter {
   Counter& probe_;
   const Counter& answer_;
   const bool measures_;
-  bool streaming_;
+  bool streaming_ = false;
   bool begun_ = false;
   uint64_t round_ = 0;
   size_t unmeasured_ = SIZE_MAX;  // bytes sent since the last measurement; there was none yet

@@ -48,7 +48,7 @@ struct P2p::Channel {
   Queue sending, receiving;  // through the bulk rings, in this order
   std::deque<Unexpected> unexpected;
 
-  Channel(const Segment& segment, int peer_rank, Stores stores)
+  Channel(const Segment& segment, int peer_rank, bool measures)
       : peer(peer_rank),
         out(segment.layout().pair(segment.base(), segment.rank(), peer_rank)),
         in(segment.layout().pair(segment.base(), peer_rank, segment.rank())),
@@ -58,7 +58,7 @@ struct P2p::Channel {
         eager_in(in.eager_head, in.eager_tail, segment.layout().eager_ring(segment.base(), peer_rank, segment.rank()),
                  segment.layout().eager_ring_bytes()),
         bulk_out(out, segment.layout().bulk_ring(segment.base(), segment.rank(), peer_rank),
-                 segment.layout().bulk_ring_bytes(), stores),
+                 segment.layout().bulk_ring_bytes(), measures),
         bulk_in(in, segment.layout().bulk_ring(segment.base(), peer_rank, segment.rank()),
                 segment.layout().bulk_ring_bytes()) {}
 };

@@ -1,25 +1,15 @@
 #include "hostccl/stream.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "base/clock.h"
 #include "base/thread.h"
 
 namespace hostccl {
-namespace {
-
-constexpr int64_t kQuiet =
-    50 * pycomms::kMicrosecond;                      // nothing came and nobody helped: the issuer does something else
-constexpr int64_t kLongest = pycomms::kMillisecond;  // that small work is left alone while more is issued
-constexpr int64_t kGlance = 100 * pycomms::kMicrosecond;  // the thread looks again so soon after it found traffic
-
-}  // namespace
-
 Stream::~Stream() {
   {
     std::lock_guard lock(mutex_);
-    stopping_ = true;
+    state_.stopping = true;
   }
   arrived_.notify_all();
   if (thread_.joinable()) thread_.join();
@@ -40,10 +30,11 @@ pycomms::Status Stream::enqueue(std::unique_ptr<Task> task) {
   {
     std::lock_guard lock(mutex_);
     if (pycomms::Status started = start_thread(); !started.is_ok()) return started;
-    if (queue_.empty()) oldest_ns_ = now;
-    latest_ns_ = now;
-    hurry_ |= !small;
-    queue_.push_back(Entry{std::move(task)});
+    if (queue_.empty()) state_.oldest_ns = now;
+    state_.latest_ns = now;
+    state_.empty = false;
+    state_.has_large |= !small;
+    queue_.push_back(Entry{++pushed_, std::move(task)});
     wake = sleeping_ && (parked_ || !small);
     if (wake) sleeping_ = parked_ = false;
   }
@@ -51,35 +42,38 @@ pycomms::Status Stream::enqueue(std::unique_ptr<Task> task) {
   return {};
 }
 
-pycomms::Status Stream::notify(CompletionFn fn, void* arg) {
+pycomms::Status Stream::notify(CompletionFn fn, void* arg, uint64_t* position) {
   std::lock_guard lock(mutex_);
   if (!queue_.empty() && queue_.back().fn == nullptr) {
     queue_.back().fn = fn;
     queue_.back().arg = arg;
-    return {};
+  } else {
+    if (pycomms::Status started = start_thread(); !started.is_ok()) return started;
+    queue_.push_back(Entry{++pushed_, nullptr, fn, arg});
+    state_.empty = false;
+    state_.has_large = true;  // what it waits for has ended or is under way
+    if (std::exchange(sleeping_, false)) arrived_.notify_one();
+    parked_ = false;
   }
-  if (pycomms::Status started = start_thread(); !started.is_ok()) return started;
-  queue_.push_back(Entry{nullptr, fn, arg});
-  hurry_ = true;  // what it waits for has ended or is under way
-  if (std::exchange(sleeping_, false)) arrived_.notify_one();
-  parked_ = false;
+  *position = queue_.back().position;
   return {};
 }
 
-bool Stream::help() {
+bool Stream::help(uint64_t position) {
   std::unique_lock run(run_mutex_, std::try_to_lock);
-  return run.owns_lock() && run_front(run, true);
+  return run.owns_lock() && run_front(run, position, true);
 }
 
-bool Stream::run_front(std::unique_lock<std::mutex>& run, bool interruptible) {
+bool Stream::run_front(std::unique_lock<std::mutex>& run, uint64_t last, bool interruptible) {
   Entry entry;
   {
     std::lock_guard lock(mutex_);
-    if (queue_.empty()) return false;
+    if (queue_.empty() || queue_.front().position > last) return false;
     entry = std::move(queue_.front());
     queue_.pop_front();
-    if (queue_.empty()) hurry_ = false;
-    helped_ |= interruptible;
+    state_.empty = queue_.empty();
+    state_.has_large &= !state_.empty;
+    state_.helped |= interruptible;
   }
   if (entry.task) {
     const Result result = entry.task->run(interruptible);
@@ -95,15 +89,8 @@ bool Stream::run_front(std::unique_lock<std::mutex>& run, bool interruptible) {
 
 // --- the thread
 
-int64_t Stream::leisure(int64_t now) {
-  if (stopping_ || hurry_) return 0;
-  const bool helped = std::exchange(helped_, false);
-  if (queue_.empty()) return helped || latest_ns_ + kGlance > now ? kGlance : pycomms::kSecond;
-  if (helped) return kQuiet;
-  return std::max<int64_t>(std::min(latest_ns_ + kQuiet, oldest_ns_ + kLongest) - now, 0);
-}
-
 void Stream::sleep(std::unique_lock<std::mutex>& lock, int64_t ns) {
+  state_.helped = false;
   sleeping_ = true;
   parked_ = ns > kGlance;
   arrived_.wait_for(lock, std::chrono::nanoseconds(ns));
@@ -114,11 +101,11 @@ void Stream::main() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      while (const int64_t ns = leisure(pycomms::now_ns())) sleep(lock, ns);
-      if (queue_.empty() && stopping_) return;
+      while (const int64_t ns = leisure(state_, pycomms::now_ns())) sleep(lock, ns);
+      if (queue_.empty() && state_.stopping) return;
     }
     std::unique_lock run(run_mutex_);
-    run_front(run, false);
+    run_front(run, UINT64_MAX, false);
   }
 }
 

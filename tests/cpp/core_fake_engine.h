@@ -148,12 +148,13 @@ class Runtime final : public DeviceRuntime {
  public:
   Result<StreamHandle> create_stream(const char*) override { return StreamHandle{this}; }
   void destroy_stream(StreamHandle) override { run(nccl_abi::kSystemError); }
-  EngineResult notify(StreamHandle, StreamCallback callback, void* arg) override {
+  EngineResult notify(StreamHandle, StreamCallback callback, void* arg, uint64_t* position) override {
     const std::lock_guard lock(mutex_);
     waiting_.emplace_back(callback, arg);
+    *position = ++notified_;
     return nccl_abi::kSuccess;
   }
-  bool help(StreamHandle) override {
+  bool help(StreamHandle, uint64_t) override {
     if (!helps) return false;
     return run(nccl_abi::kSuccess);
   }
@@ -174,6 +175,7 @@ class Runtime final : public DeviceRuntime {
 
  private:
   std::mutex mutex_;
+  uint64_t notified_ = 0;
   std::vector<std::pair<StreamCallback, void*>> waiting_;
 };
 

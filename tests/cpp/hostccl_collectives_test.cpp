@@ -227,17 +227,18 @@ TEST(streams_run_in_order_and_notify) {
     constexpr size_t kOps = 50, kCount = 30'000;
     std::vector<std::vector<float>> data(kOps);
     std::atomic<int> ended{0};
+    uint64_t position = 0;
     for (size_t i = 0; i < kOps; ++i) {
       data[i] = filled(rank, i % 2 ? kCount : 10);
       expect_success(ncclAllReduce(data[i].data(), data[i].data(), data[i].size(), kFloat32, kSum, comm, stream),
                      "issue");
-      expect_success(
-          hostcclStreamNotify(
-              stream, [](void* arg, Result r) { *static_cast<std::atomic<int>*>(arg) += r == kSuccess; }, &ended),
-          "notify");
+      expect_success(hostcclStreamNotify(
+                         stream, [](void* arg, Result r) { *static_cast<std::atomic<int>*>(arg) += r == kSuccess; },
+                         &ended, &position),
+                     "notify");
     }
     if (rank == 1)
-      while (hostcclStreamHelp(stream)) {
+      while (hostcclStreamHelp(stream, position)) {
       }
     expect_success(hostcclStreamDestroy(stream), "destroy");
     expect(ended == static_cast<int>(kOps), "every notification came");

@@ -309,3 +309,48 @@ def test_completion_hooks_are_called(ranks: Ranks) -> None:
     for seen in ranks.run(check_completion_hook, world=2, fresh=True):
         assert len(seen) == 3
         assert all("ALLREDUCE" in op for op in seen), seen
+
+
+def check_receive_before_what_is_queued(rank: int, world: int, batched: bool) -> None:
+    """Rank 0 waits for a receive while a collective of its own is queued that cannot run before it goes on."""
+    total, received, sent = torch.ones(4), torch.zeros(3), torch.ones(3)
+    for _ in range(50):
+        if rank == 0:
+            first = dist.all_reduce(total, async_op=True)
+            if batched:
+                for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, received, 1)]):
+                    work.wait()
+            else:
+                dist.irecv(received, 1).wait()
+            dist.send(sent, 1)
+            first.wait()
+        else:
+            dist.send(sent, 0)
+            dist.recv(received, 0)
+            dist.all_reduce(total)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_receive_does_not_wait_for_a_queued_collective(ranks: Ranks, batched: bool) -> None:
+    ranks.run(check_receive_before_what_is_queued, batched, world=2, group_timeout=10.0)
+
+
+def check_wait_ends_with_its_own_work(rank: int, world: int) -> None:
+    """Rank 0 waits for the first of two collectives; the second cannot run before it goes on."""
+    first, second, message = torch.ones(4), torch.ones(4), torch.ones(3)
+    for _ in range(1500):
+        if rank == 0:
+            works = [dist.all_reduce(tensor, async_op=True) for tensor in (first, second)]
+            works[0].wait()
+            for peer in range(1, world):
+                dist.send(message, peer)
+            works[1].wait()
+        else:
+            dist.all_reduce(first)
+            dist.recv(message, 0)
+            dist.all_reduce(second)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_a_waiter_does_not_run_what_is_behind_its_own_work(ranks: Ranks, world: int) -> None:
+    ranks.run(check_wait_ends_with_its_own_work, world=world, group_timeout=10.0)

@@ -11,10 +11,10 @@ Result<StreamHandle> Lane::stream(const char* name) {
   return made;
 }
 
-bool Lane::help_stream() {
+bool Lane::help_stream(uint64_t position) {
   const GateHolder inside(helpers_);
   StreamHandle stream = stream_.load(std::memory_order_acquire);
-  return inside && stream != nullptr && runtime_.help(stream);
+  return inside && stream != nullptr && runtime_.help(stream, position);
 }
 
 bool Lane::help_requests() {

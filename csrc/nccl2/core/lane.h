@@ -43,8 +43,9 @@ class Lane {
   void enter_queue() { queued_.fetch_add(1, std::memory_order_relaxed); }
   void leave_queue() { queued_.fetch_sub(1, std::memory_order_release); }
 
-  // Runs queued work of the stream on the calling thread, for as long as that takes. False when there is none.
-  bool help_stream();
+  // Runs queued work of the stream, up to that place, on the calling thread, for as long as that takes. False when there is
+  // none.
+  bool help_stream(uint64_t position);
   // Moves pending point-to-point requests on, from the calling thread, without blocking; false when nothing moved.
   bool help_requests();
 

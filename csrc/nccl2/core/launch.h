@@ -42,9 +42,14 @@ Error enqueue(Communicator& c, const std::shared_ptr<OpState>& state, int64_t ti
   c.track(state);
   c.lane_->enter_queue();
   EngineResult result = c.settle(call(c.engine_, c.comm_, stream.value()));
-  if (result == nccl_abi::kSuccess) result = c.runtime_.notify(stream.value(), &Communicator::on_stream, state.get());
-  if (result == nccl_abi::kSuccess) [[likely]]
+  uint64_t position = 0;
+  if (result == nccl_abi::kSuccess) {
+    result = c.runtime_.notify(stream.value(), &Communicator::on_stream, state.get(), &position);
+  }
+  if (result == nccl_abi::kSuccess) [[likely]] {
+    state->set_position(position);
     return {};
+  }
   c.lane_->leave_queue();
   Error error = c.explain(result, *state);
   c.untrack(*state, error);

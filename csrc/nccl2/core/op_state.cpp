@@ -100,7 +100,8 @@ OpState::WaitResult OpState::wait(Deadline deadline, bool may_help, bool (*inter
   int64_t spin_until = std::min(now_ns() + patience, deadline.ns());
   for (int round = 0; !has_ended(); ++round) {
     if (lane_ != nullptr) {
-      if (may_help && lane_->help_stream()) continue;
+      const uint64_t position = position_.load(std::memory_order_acquire);
+      if (may_help && position != 0 && lane_->help_stream(position)) continue;
       if (requests && lane_->help_requests()) {
         round = 0;
         spin_until = std::min(now_ns() + patience, deadline.ns());

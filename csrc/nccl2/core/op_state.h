@@ -74,6 +74,9 @@ class OpState : public std::enable_shared_from_this<OpState> {
   void set_lane(std::shared_ptr<Lane> lane) { lane_ = std::move(lane); }
   const std::shared_ptr<Lane>& lane() const { return lane_; }
 
+  // Its place on the stream: a waiter may run what is queued up to there. Zero: it is not on the stream.
+  void set_position(uint64_t position) { position_.store(position, std::memory_order_release); }
+
   size_t in_flight_slot = 0;  // InFlight's, under its lock
 
  private:
@@ -85,6 +88,7 @@ class OpState : public std::enable_shared_from_this<OpState> {
   std::shared_ptr<Lane> lane_;        // set before it is issued
   std::function<void()> before_end_;  // likewise
   std::atomic<uint64_t> sequence_{0};
+  std::atomic<uint64_t> position_{0};
 
   std::atomic<uint32_t> outcome_{static_cast<uint32_t>(Outcome::kPending)};
   std::atomic<uint32_t> sleepers_{0};

@@ -17,9 +17,10 @@ class DeviceRuntime {
   virtual Result<StreamHandle> create_stream(const char* name) = 0;
   // Waits for the work that is on the stream, callbacks included.
   virtual void destroy_stream(StreamHandle stream) = 0;
-  virtual EngineResult notify(StreamHandle stream, StreamCallback callback, void* arg) = 0;
-  // Runs queued work of the stream on the calling thread; false when there is none that it could take over.
-  virtual bool help(StreamHandle stream) = 0;
+  // *position: the place of the callback in the stream, for help().
+  virtual EngineResult notify(StreamHandle stream, StreamCallback callback, void* arg, uint64_t* position) = 0;
+  // Runs queued work of the stream, up to that place, on the calling thread; false when there is none to take over.
+  virtual bool help(StreamHandle stream, uint64_t position) = 0;
   // True when the engine takes a null stream to mean "on the calling thread, return when it has ended".
   virtual bool can_run_inline() const = 0;
 };

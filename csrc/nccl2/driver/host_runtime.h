@@ -11,10 +11,10 @@ class HostRuntime final : public DeviceRuntime {
 
   Result<StreamHandle> create_stream(const char* name) override;
   void destroy_stream(StreamHandle stream) override { static_cast<void>(host_.stream_destroy(stream)); }
-  EngineResult notify(StreamHandle stream, StreamCallback callback, void* arg) override {
-    return host_.stream_notify(stream, callback, arg);
+  EngineResult notify(StreamHandle stream, StreamCallback callback, void* arg, uint64_t* position) override {
+    return host_.stream_notify(stream, callback, arg, position);
   }
-  bool help(StreamHandle stream) override { return host_.stream_help(stream) != 0; }
+  bool help(StreamHandle stream, uint64_t position) override { return host_.stream_help(stream, position) != 0; }
   bool can_run_inline() const override { return true; }
 
  private:
