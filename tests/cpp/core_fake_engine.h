@@ -2,8 +2,11 @@
 // One engine per process: NCCL's functions carry no context. reset() before each test.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -29,7 +32,8 @@ struct State {
 
   std::mutex mutex;
   std::condition_variable changed;
-  bool released = false;  // guarded by mutex: a blocked call returns
+  bool released = false;                                   // guarded by mutex: a blocked call returns
+  std::vector<std::pair<StreamCallback, void*>> requests;  // guarded by mutex: point to point, pending
 
   void release() {
     {
@@ -41,6 +45,17 @@ struct State {
   void block() {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, std::chrono::seconds(20), [this] { return released; });
+  }
+  // The other side has come, or never will: ends pending requests, the oldest first, at most `most` of them.
+  void end_requests(EngineResult result, size_t most = SIZE_MAX) {
+    std::vector<std::pair<StreamCallback, void*>> ended;
+    {
+      const std::lock_guard lock(mutex);
+      const auto end = requests.begin() + static_cast<std::ptrdiff_t>(std::min(most, requests.size()));
+      ended.assign(requests.begin(), end);
+      requests.erase(requests.begin(), end);
+    }
+    for (const auto& [callback, arg] : ended) callback(arg, result);
   }
 };
 
@@ -105,10 +120,12 @@ inline const Engine& reset() {
   };
   nccl.comm_destroy = [](CommHandle) {
     ++state->destroyed;
+    state->end_requests(nccl_abi::kSystemError);
     return nccl_abi::kSuccess;
   };
   nccl.comm_abort = [](CommHandle) {
     ++state->aborted;
+    state->end_requests(nccl_abi::kSystemError);
     return nccl_abi::kSuccess;
   };
   nccl.get_error_string = [](EngineResult) { return "fake error"; };
@@ -188,6 +205,12 @@ class Meeting final : public Rendezvous {
   }
 };
 
+// A request that is pending until the test, or the end of the communicator, ends it.
+inline EngineResult pend(const Engine&, CommHandle, StreamCallback callback, void* arg) {
+  const std::lock_guard lock(state->mutex);
+  state->requests.emplace_back(callback, arg);
+  return nccl_abi::kSuccess;
+}
 inline EngineResult succeed(const Engine&, CommHandle, StreamHandle) { return nccl_abi::kSuccess; }
 inline EngineResult fail(const Engine&, CommHandle, StreamHandle) { return nccl_abi::kSystemError; }
 
