@@ -11,6 +11,27 @@ namespace {
 
 constexpr int64_t kLong = 20 * kSecond;
 
+// Comes once; whoever waits for it does not wait longer than he says.
+class Event {
+ public:
+  void come() {
+    {
+      const std::lock_guard lock(mutex_);
+      has_come_ = true;
+    }
+    changed_.notify_all();
+  }
+  bool came_within(int64_t ns) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return has_come_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_come_ = false;  // guarded by mutex_
+};
+
 struct Fixture {
   explicit Fixture(int64_t timeout = kLong) : engine(fake::reset()) {
     CommunicatorOptions options;
@@ -28,8 +49,17 @@ struct Fixture {
   // A receive to which nothing comes; a send that nobody takes.
   std::shared_ptr<OpState> request(OpKind kind) {
     auto op = std::make_shared<OpState>(kind);
-    if (post(*communicator, op, kLong, fake::pend)) CHECK_FAIL("not posted");
+    if (post(*communicator, kind, op, kLong, fake::pend)) CHECK_FAIL("not posted");
     return op;
+  }
+  std::shared_ptr<OpState> block(std::initializer_list<OpKind> kinds) {
+    auto block = std::make_shared<OpState>(OpKind::kCoalesced);
+    communicator->begin(block);
+    for (const OpKind kind : kinds) {
+      if (post(*communicator, kind, block, kLong, fake::pend)) CHECK_FAIL("not posted");
+    }
+    communicator->end(*block, {});
+    return block;
   }
   std::shared_ptr<OpState> issue() {
     auto op = std::make_shared<OpState>(OpKind::kAllReduce);
@@ -199,6 +229,57 @@ TEST(shutdown_soon_gives_up_a_receive_that_nobody_sends_to) {
   CHECK_EQ(state->cancelled.load(), 0);
 }
 
+TEST(shutdown_goes_on_while_receives_end_although_it_moves_none_itself) {
+  Fixture f;
+  constexpr int kMessages = 4;
+  std::vector<std::shared_ptr<OpState>> ops;
+  for (int i = 0; i < kMessages; ++i) ops.push_back(f.request(OpKind::kRecv));
+  Event over;
+  std::thread engine([&] {
+    for (int i = 0; i < kMessages; ++i) {
+      if (over.came_within(300 * kMillisecond)) return;
+      state->end_requests(nccl_abi::kSuccess, 1);
+    }
+  });
+  const bool in_order = f.communicator->shutdown();
+  over.come();
+  engine.join();
+  CHECK(in_order);
+  for (const auto& op : ops) CHECK(op->outcome() == Outcome::kDone);
+}
+
+TEST(shutdown_waits_for_callbacks) {
+  Fixture f;
+  Event over;
+  bool ended_before = true;
+  const auto op = f.request(OpKind::kRecv);
+  op->then([&](const OpState&) { ended_before = over.came_within(kSecond); });
+  std::thread engine([] { state->end_requests(nccl_abi::kSuccess); });
+  while (!op->has_ended()) std::this_thread::yield();
+  CHECK(f.communicator->shutdown());
+  over.come();
+  engine.join();
+  CHECK(!ended_before);
+}
+
+TEST(shutdown_soon_gives_up_a_block_of_receives) {
+  Fixture f;
+  const auto block = f.block({OpKind::kRecv, OpKind::kSend, OpKind::kRecvAnySource});
+  state->end_requests(nccl_abi::kSuccess, 2);
+  const int64_t begun = now_ns();
+  CHECK(f.communicator->shutdown());
+  CHECK(now_ns() - begun < 5 * kSecond);
+  CHECK(block->outcome() == Outcome::kCancelled);
+}
+
+TEST(shutdown_waits_for_a_block_with_a_send_in_it) {
+  Fixture f(kSecond);
+  const auto block = f.block({OpKind::kRecv, OpKind::kSend});
+  state->end_requests(nccl_abi::kSuccess, 1);
+  CHECK(!f.communicator->shutdown());
+  CHECK(block->outcome() == Outcome::kCancelled);
+}
+
 TEST(shutdown_waits_for_a_send_until_the_deadline) {
   Fixture f(kSecond);
   const auto receive = f.request(OpKind::kRecv);
@@ -307,9 +388,9 @@ TEST(an_empty_block_ends_when_it_is_closed) {
 TEST(a_request_that_the_engine_refuses_ends_its_state) {
   Fixture f;
   const auto op = std::make_shared<OpState>(OpKind::kSend);
-  const Error error = post(*f.communicator, op, kLong, [](const Engine&, CommHandle, StreamCallback, void*) {
-    return EngineResult{nccl_abi::kSystemError};
-  });
+  const Error error =
+      post(*f.communicator, OpKind::kSend, op, kLong,
+           [](const Engine&, CommHandle, StreamCallback, void*) { return EngineResult{nccl_abi::kSystemError}; });
   CHECK(error && op->outcome() == Outcome::kFailed);
   CHECK(f.communicator->wait_for_pending(Deadline::after(0)));
 }

@@ -68,9 +68,13 @@ def test_destroying_ends_what_is_in_flight(ranks: Ranks, world: int) -> None:
     assert all(ranks.run(check_destroy_with_work_in_flight, world=world, timeout=30.0))
 
 
-def check_unmatched_receive(rank: int, world: int) -> tuple[float, Caught]:
+def check_unmatched_receive(rank: int, world: int, in_block: bool) -> tuple[float, Caught]:
     dist.barrier()
-    work = dist.irecv(torch.zeros(3), tag=5)  # of any rank: nobody sends
+    work: dist.Work | None
+    if in_block:
+        (work,) = dist.batch_isend_irecv([dist.P2POp(dist.irecv, torch.zeros(3), rank ^ 1, tag=5)])
+    else:
+        work = dist.irecv(torch.zeros(3), tag=5)  # of any rank: nobody sends
     assert work is not None
     begun = time.monotonic()
     dist.destroy_process_group()
@@ -81,9 +85,9 @@ def check_unmatched_receive(rank: int, world: int) -> tuple[float, Caught]:
 
 
 @only_ours
-@pytest.mark.parametrize("world", [1, 2, 3])
-def test_a_receive_that_nobody_matches_does_not_hold_up_the_end(ranks: Ranks, world: int) -> None:
-    for spent, caught in ranks.run(check_unmatched_receive, world=world, group_timeout=60.0, timeout=30.0):
+@pytest.mark.parametrize(("world", "in_block"), [(1, False), (2, False), (3, False), (2, True)])
+def test_a_receive_that_nobody_matches_does_not_hold_up_the_end(ranks: Ranks, world: int, in_block: bool) -> None:
+    for spent, caught in ranks.run(check_unmatched_receive, in_block, world=world, group_timeout=60.0, timeout=30.0):
         assert spent < 5.0
         # The rank that gives up first has left the others, who then know that nobody can send.
         assert caught.kind == "CommunicatorClosed" or (world > 1 and caught.kind == "PeerFailure"), caught

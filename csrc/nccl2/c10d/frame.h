@@ -65,7 +65,7 @@ WorkPtr Backend::request(OpKind kind, const at::Tensor& tensor, Call&& call) {
   state->keep(tensor);
   auto work = make_work(kind, {tensor}, tensor);
   work->follow(state);
-  throw_if(post(*communicator_, state, communicator_->timeout() + ephemeral_.total(),
+  throw_if(post(*communicator_, kind, state, communicator_->timeout() + ephemeral_.total(),
                 [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg) {
                   return call(engine, comm, callback, arg, in_block ? nullptr : &state->received);
                 }));

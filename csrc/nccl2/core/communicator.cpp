@@ -196,43 +196,57 @@ EngineResult Communicator::settle(EngineResult result) {
   return result;
 }
 
-void Communicator::track(const std::shared_ptr<OpState>& state) {
+void Communicator::track(const std::shared_ptr<OpState>& state, OpKind kind) {
+  pending_of(kind).fetch_add(1, std::memory_order_relaxed);
   if (state->is_block()) {
     state->add_part();  // in flight since the block began
   } else {
-    begin(state);
+    enter(state);
   }
 }
 
-void Communicator::untrack(OpState& state, const Error& error) { finish_part(state, error); }
-
 void Communicator::begin(const std::shared_ptr<OpState>& state) {
-  if (!is_receive(state->kind())) owed_.fetch_add(1, std::memory_order_relaxed);
+  pending_of(state->kind()).fetch_add(1, std::memory_order_relaxed);
+  enter(state);
+}
+
+void Communicator::enter(const std::shared_ptr<OpState>& state) {
   state->set_lane(lane_);
   state->set_started(now_ns());
   lane_->in_flight().add(state);
 }
 
-void Communicator::end(OpState& state, const Error& error) { finish_part(state, error); }
+void Communicator::end(OpState& state, const Error& error) { finish_part(state, state.kind(), error); }
 
-void Communicator::finish_part(OpState& state, const Error& error) {
+void Communicator::finish_part(OpState& state, OpKind kind, const Error& error) {
+  pending_of(kind).fetch_sub(1, std::memory_order_relaxed);  // first: after the last part nothing holds us
   if (!state.leave_part(error)) return;
   InFlight& in_flight = state.lane()->in_flight();
   const std::shared_ptr<OpState> mine = in_flight.remove(state);
   mine->end(outcome_of(mine->first_part_error()), mine->first_part_error());
-  if (!is_receive(mine->kind())) owed_.fetch_sub(1, std::memory_order_relaxed);
   in_flight.settle();  // whoever waited may destroy this communicator now
 }
 
 void Communicator::on_stream(void* arg, EngineResult result) {
-  static_cast<OpState*>(arg)->lane()->leave_queue();
-  on_request(arg, result);
+  auto& state = *static_cast<OpState*>(arg);
+  state.lane()->leave_queue();
+  owner(state).finish_part(state, state.kind(), result);
 }
 
-void Communicator::on_request(void* arg, EngineResult result) {
+void Communicator::on_send(void* arg, EngineResult result) {
   auto& state = *static_cast<OpState*>(arg);
-  auto& self = static_cast<Communicator&>(state.lane()->source());
-  self.finish_part(state, result == nccl_abi::kSuccess ? Error() : self.explain(result, state));
+  owner(state).finish_part(state, OpKind::kSend, result);
+}
+
+void Communicator::on_receive(void* arg, EngineResult result) {
+  auto& state = *static_cast<OpState*>(arg);
+  owner(state).finish_part(state, OpKind::kRecv, result);
+}
+
+Communicator& Communicator::owner(const OpState& state) { return static_cast<Communicator&>(state.lane()->source()); }
+
+void Communicator::finish_part(OpState& state, OpKind kind, EngineResult result) {
+  finish_part(state, kind, result == nccl_abi::kSuccess ? Error() : explain(result, state));
 }
 
 Error Communicator::monitored_barrier(int64_t timeout, std::vector<int>* missing) {

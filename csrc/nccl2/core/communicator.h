@@ -98,7 +98,7 @@ class Communicator final : private FailureSource {
   template <typename Call>
   friend Error enqueue(Communicator&, const std::shared_ptr<OpState>&, int64_t, Call&&);
   template <typename Call>
-  friend Error post(Communicator&, const std::shared_ptr<OpState>&, int64_t, Call&&);
+  friend Error post(Communicator&, OpKind, const std::shared_ptr<OpState>&, int64_t, Call&&);
   friend bool can_run_inline(const Communicator&);
 
   Error check(OpKind kind);  // before every engine call: forked, ready, or why not
@@ -111,12 +111,18 @@ class Communicator final : private FailureSource {
   std::string headline(ErrorKind kind) const;
   Error make_error(ErrorKind kind, std::string message) const;
   Error fail(Error error);
-  void track(const std::shared_ptr<OpState>& state);  // before the engine call
-  void untrack(OpState& state, const Error& error);   // when the engine refused it
-  // One part of `state` has ended. The last one ends the operation and gives the engine's reference back.
-  void finish_part(OpState& state, const Error& error);
+  // Before the engine call. `kind` is that of the call: `state` may be a block with many.
+  void track(const std::shared_ptr<OpState>& state, OpKind kind);
+  void enter(const std::shared_ptr<OpState>& state);
+  // One part of `state` has ended, or was refused by the engine. The last one ends the operation and gives the engine's
+  // reference back.
+  void finish_part(OpState& state, OpKind kind, const Error& error);
+  void finish_part(OpState& state, OpKind kind, EngineResult result);
   static void on_stream(void* arg, EngineResult result);
-  static void on_request(void* arg, EngineResult result);
+  static void on_send(void* arg, EngineResult result);
+  static void on_receive(void* arg, EngineResult result);
+  static Communicator& owner(const OpState& state);
+  std::atomic<int>& pending_of(OpKind kind) { return is_receive(kind) ? receives_ : owed_; }
 
   void adopt(CommHandle comm);
   bool drain(Deadline deadline);
@@ -136,7 +142,9 @@ class Communicator final : private FailureSource {
   std::atomic<int64_t> timeout_;
   std::atomic<int64_t> applied_timeout_{-1};
   std::atomic<uint64_t> sequence_{0};
-  std::atomic<int> owed_{0};  // operations in flight that other ranks may depend on: all but receives
+  // Parts of operations in flight. An operation is one part; a block has one for each operation, and one while it is open.
+  std::atomic<int> owed_{0};  // that other ranks may depend on: all but receives
+  std::atomic<int> receives_{0};
 
   std::unique_ptr<Rendezvous> rendezvous_;
   std::atomic<bool> started_{false};

@@ -1,4 +1,6 @@
 // How a communicator ends: aborted, shut down when all is done, or left because the process ends.
+#include <utility>
+
 #include "nccl2/core/communicator.h"
 
 namespace pycomms {
@@ -50,8 +52,9 @@ bool Communicator::shutdown() {
 bool Communicator::drain(Deadline deadline) {
   int64_t moved_at = now_ns();
   int64_t next_poll = moved_at + kInterruptPoll;
+  int receives = receives_.load(std::memory_order_relaxed);
   for (;;) {
-    const bool is_owed = owed_.load(std::memory_order_relaxed) != 0;
+    const bool is_owed = owed_.load(std::memory_order_relaxed) != 0 || lane_->in_flight().is_settling();
     if (lane_->in_flight().wait_until_empty(Deadline::after(is_owed ? kInterruptPoll : kMillisecond), nullptr)) {
       return true;
     }
@@ -61,7 +64,9 @@ bool Communicator::drain(Deadline deadline) {
       if (options_.interrupted != nullptr && options_.interrupted()) return false;
       next_poll = now + kInterruptPoll;
     }
-    if (is_owed || lane_->help_requests()) {
+    // The engine's own thread may have been the one that took what came: then only the number of receives tells.
+    const int receives_before = std::exchange(receives, receives_.load(std::memory_order_relaxed));
+    if (is_owed || receives != receives_before || lane_->help_requests()) {
       moved_at = now;
     } else if (now - moved_at >= kQuiet) {
       return true;

@@ -31,6 +31,11 @@ void InFlight::settle() {
   if (last && waiters_.load(std::memory_order_seq_cst) != 0) futex_wake_all(count_);
 }
 
+bool InFlight::is_settling() {
+  const std::lock_guard lock(mutex_);
+  return count_.load(std::memory_order_relaxed) > entries_.size();
+}
+
 void InFlight::cancel_all(const Error& why) {
   std::vector<std::shared_ptr<OpState>> all;
   {

@@ -22,6 +22,8 @@ class InFlight {
   // whoever waits for an empty set finds their effects.
   std::shared_ptr<OpState> remove(OpState& state);
   void settle();
+  // Whether continuations of an operation that has ended are still running.
+  bool is_settling();
 
   // Ends all of them as cancelled. The engine may still use their memory: they stay here until remove().
   void cancel_all(const Error& why);

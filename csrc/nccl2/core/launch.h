@@ -39,7 +39,7 @@ Error enqueue(Communicator& c, const std::shared_ptr<OpState>& state, int64_t ti
   if (!stream.is_ok()) return c.make_error(ErrorKind::kSystem, stream.status().message());
   c.apply_timeout(timeout);
   state->set_sequence(c.next_sequence());
-  c.track(state);
+  c.track(state, state->kind());
   c.lane_->enter_queue();
   EngineResult result = c.settle(call(c.engine_, c.comm_, stream.value()));
   uint64_t position = 0;
@@ -52,24 +52,25 @@ Error enqueue(Communicator& c, const std::shared_ptr<OpState>& state, int64_t ti
   }
   c.lane_->leave_queue();
   Error error = c.explain(result, *state);
-  c.untrack(*state, error);
+  c.finish_part(*state, state->kind(), error);
   return error;
 }
 
-// call(engine, comm, callback, arg) -> EngineResult
+// call(engine, comm, callback, arg) -> EngineResult; `kind` is what it sends or receives, for `state` may be a block.
 template <typename Call>
-Error post(Communicator& c, const std::shared_ptr<OpState>& state, int64_t timeout, Call&& call) {
+Error post(Communicator& c, OpKind kind, const std::shared_ptr<OpState>& state, int64_t timeout, Call&& call) {
   const GateHolder inside(c.gate_);
   if (!inside || !c.lifecycle_.is_ready() || c.was_forked()) {
-    if (Error error = c.check(state->kind())) return error;
+    if (Error error = c.check(kind)) return error;
   }
   c.apply_timeout(timeout);
-  c.track(state);
-  const EngineResult result = call(c.engine_, c.comm_, &Communicator::on_request, static_cast<void*>(state.get()));
+  c.track(state, kind);
+  const StreamCallback ended = is_receive(kind) ? &Communicator::on_receive : &Communicator::on_send;
+  const EngineResult result = call(c.engine_, c.comm_, ended, static_cast<void*>(state.get()));
   if (result == nccl_abi::kSuccess) [[likely]]
     return {};
   Error error = c.explain(result, *state);
-  c.untrack(*state, error);
+  c.finish_part(*state, kind, error);
   return error;
 }
 
