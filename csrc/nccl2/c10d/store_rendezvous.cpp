@@ -25,12 +25,13 @@ Error StoreRendezvous::publish(const UniqueId& id) {
 }
 
 Error StoreRendezvous::fetch(UniqueId* id, Deadline deadline) {
-  const std::chrono::milliseconds limit(std::max<int64_t>(deadline.left() / kMillisecond, 1));
+  const int64_t begun = now_ns();
   try {
     if (outer_) {
       if (Error error = wait_while_outer_is_well(deadline)) return error;
+    } else {
+      store_->wait({key()}, std::chrono::milliseconds(std::max<int64_t>(deadline.left() / kMillisecond, 1)));
     }
-    store_->wait({key()}, limit);
     const std::vector<uint8_t> bytes = store_->get(key());
     if (bytes.size() != sizeof id->internal) {
       return error(ErrorKind::kSystem, key() + " in the store has " + std::to_string(bytes.size()) + " bytes");
@@ -42,18 +43,24 @@ Error StoreRendezvous::fetch(UniqueId* id, Deadline deadline) {
     }
     return {};
   } catch (const std::exception& e) {
-    return error(ErrorKind::kTimeout, "waited " + std::to_string(limit.count()) + " ms for rank 0 to write " + key() +
-                                          " to the store: has it created this group? (" + text_of(e) + ")");
+    return nobody_came(now_ns() - begun, " (" + text_of(e) + ")");
   }
 }
 
-// Ok also when the deadline has passed.
+// Not by the store's own wait, which takes a second or more to give up.
 Error StoreRendezvous::wait_while_outer_is_well(Deadline deadline) {
-  while (!deadline.passed() && !store_->check({key()})) {
+  const int64_t begun = now_ns();
+  while (!store_->check({key()})) {
     if (Error error = outer_()) return error;
+    if (deadline.passed()) return nobody_came(now_ns() - begun, "");
     nanosleep(&kLookEvery, nullptr);
   }
   return {};
+}
+
+Error StoreRendezvous::nobody_came(int64_t waited_ns, const std::string& details) const {
+  return error(ErrorKind::kTimeout, "waited " + std::to_string(waited_ns / kMillisecond) + " ms for rank 0 to write " +
+                                        key() + " to the store: has it created this group?" + details);
 }
 
 Error StoreRendezvous::error(ErrorKind kind, const std::string& what) const {

@@ -23,6 +23,7 @@ class StoreRendezvous final : public Rendezvous {
 
  private:
   Error wait_while_outer_is_well(Deadline deadline);
+  Error nobody_came(int64_t waited_ns, const std::string& details) const;
   Error error(ErrorKind kind, const std::string& what) const;
   std::string key() const { return "pycomms/" + group_ + "/id"; }
 
