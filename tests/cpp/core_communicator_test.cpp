@@ -318,15 +318,17 @@ TEST(a_failure_from_elsewhere_is_the_first_error_and_told_to_the_members) {
   detail.message = "rank 1 did not come";
   detail.ranks = {1};
   detail.op = "all_reduce_sparse";
-  CHECK(f.communicator->give_up(Error(detail)).detail().message == detail.message);
+  CHECK_STREQ(f.communicator->give_up(detail).detail().message,
+              "collective timeout on rank 0 of group test: rank 1 did not come");
   CHECK_EQ(f.failures.load(), 1);
   CHECK(state->reported.kind == hostccl::FailureKind::kTimeout);
   CHECK_EQ(state->reported.nranks, 1);
   CHECK_EQ(state->reported.ranks[0], 1);
   CHECK_STREQ(state->reported.op, "all_reduce_sparse");
+  CHECK_STREQ(state->reported.text, "rank 1 did not come");  // the members add their own headline
   const Error later = f.run();
   CHECK(later && later.detail().kind == ErrorKind::kTimeout && later.detail().ranks == std::vector<int>{1});
-  const Error second = f.communicator->give_up(Error(ErrorDetail{}));
+  const Error second = f.communicator->give_up(ErrorDetail{});
   CHECK(second.detail().kind == ErrorKind::kTimeout);
 }
 

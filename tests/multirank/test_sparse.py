@@ -18,6 +18,15 @@ from ._harness import Ranks, context
 only_ours = pytest.mark.nccl2_only("a promise about our errors")
 
 _SOON_S = 5.0  # and the groups' timeout is 30
+_TIMEOUT_S = 2.0
+
+
+def _check_words(text: str) -> None:
+    """The story is the group's: nothing of the lane's own steps, and no headline in a headline."""
+    assert "/sparse" not in text, text
+    assert "all_gather" not in text, text
+    assert text.count("of group") == 1, text
+    assert text.count("cannot run") <= 1, text
 
 
 def _sparse(rank: int, size: int) -> torch.Tensor:
@@ -73,14 +82,18 @@ def test_a_mismatch_is_the_groups(ranks: Ranks, is_async: bool) -> None:
     for errors in ranks.run(check_shapes_differ, is_async, world=3, timeout=30.0):
         for caught in errors:
             assert (caught.kind, caught.op) == ("CollectiveMismatch", "all_reduce_sparse"), caught
+            assert caught.ranks == (0, 1, 2), caught
+            for rank in range(3):
+                assert f"rank {rank} has float32[{5 + rank}] with 1 sparse dimension" in caught.text
+            _check_words(caught.text)
             assert caught.seconds() < _SOON_S
 
 
-def check_one_does_not_come(rank: int, world: int, is_connected: bool) -> tuple[Caught, ...]:
+def check_one_does_not_come(rank: int, world: int, missing: int, is_connected: bool) -> tuple[Caught, ...]:
     if is_connected:
         check_sum(rank, world)
     dist.barrier()
-    if rank == 1:
+    if rank == missing:
         context().await_signpost("raised")
         return _dense_then_sparse(rank, world)
     caught = needed(lambda: dist.all_reduce(_sparse(rank, world + 2)))
@@ -89,13 +102,17 @@ def check_one_does_not_come(rank: int, world: int, is_connected: bool) -> tuple[
 
 
 @only_ours
+@pytest.mark.parametrize("missing", [0, 1])
 @pytest.mark.parametrize("is_connected", [True, False])
-def test_a_timeout_is_the_groups(ranks: Ranks, is_connected: bool) -> None:
-    answers = ranks.run(check_one_does_not_come, is_connected, world=2, group_timeout=1.0, timeout=30.0)
+def test_a_timeout_is_the_groups(ranks: Ranks, missing: int, is_connected: bool) -> None:
+    answers = ranks.run(check_one_does_not_come, missing, is_connected, world=2, group_timeout=_TIMEOUT_S, timeout=30.0)
     for rank, errors in enumerate(answers):
         for caught in errors:
-            assert (caught.kind, caught.ranks) == ("CollectiveTimeout", (1,)), f"rank {rank}: {caught}"
+            assert (caught.kind, caught.ranks) == ("CollectiveTimeout", (missing,)), f"rank {rank}: {caught}"
             assert caught.op == "all_reduce_sparse", f"rank {rank}: {caught}"
+            assert f"rank {missing} did not come within {_TIMEOUT_S:.0f}" in caught.text
+            _check_words(caught.text)
+            assert caught.seconds() < _TIMEOUT_S * 1.8
 
 
 def check_group_fails(rank: int, world: int, is_connected: bool) -> tuple[Caught, ...]:
@@ -165,6 +182,7 @@ def test_a_death_is_noticed_in_the_lane(ranks: Ranks, is_connected: bool) -> Non
     for rank in (0, 2):
         for caught in answers[rank]:
             assert (caught.kind, caught.ranks) == ("PeerFailure", (1,)), f"rank {rank}: {caught}"
+            _check_words(caught.text)
             assert caught.seconds() < _SOON_S
 
 

@@ -29,6 +29,12 @@ std::string text_of(const std::exception& exception) {
   return ours != nullptr ? ours->what_without_backtrace() : exception.what();
 }
 
+std::string rank_list(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i != 0 ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
 void throw_value_error(const char* op, const std::string& what) {
   throw c10::ValueError("nccl2 " + std::string(op) + ": " + what, nullptr);
 }

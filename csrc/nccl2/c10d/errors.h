@@ -7,6 +7,7 @@
 
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "nccl2/core/error.h"
 
@@ -33,6 +34,9 @@ std::exception_ptr to_exception_ptr(const Error& error);
 
 // What an exception of torch or of the standard library says, in a line or two: torch's own text ends in a backtrace.
 std::string text_of(const std::exception& exception);
+
+// "rank 2", "ranks 0, 1, 3"
+std::string rank_list(const std::vector<int>& ranks);
 
 [[noreturn]] void throw_value_error(const char* op, const std::string& what);
 [[noreturn]] void throw_type_error(const char* op, const std::string& what);

@@ -27,13 +27,13 @@ SparseLane& Lanes::sparse() {
   CommunicatorOptions options;
   options.rank = main_->rank();
   options.size = main_->size();
-  options.group = main_->group() + "/sparse";
+  options.group = main_->group();
   options.timeout = main_->timeout();
   options.interrupted = main_->interrupted();
   options.outer = [main = main_] { return main->need_all(OpKind::kAllReduceSparse); };
   auto own = std::make_unique<Communicator>(main_->engine(), main_->runtime(), options);
   own->set_rendezvous(
-      std::make_unique<StoreRendezvous>(store_, options.group, options.rank, options.size, options.outer));
+      std::make_unique<StoreRendezvous>(store_, options.group + "/sparse", options.rank, options.size, options.outer));
   sparse_ = std::make_shared<SparseLane>(main_, std::move(own), hooks_);
   return *sparse_;
 }

@@ -5,29 +5,44 @@
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <pthread.h>
 
+#include <iomanip>
 #include <limits>
+#include <numeric>
+#include <sstream>
 
 #include "nccl2/c10d/convert.h"
 #include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/sparse_shape.h"
 #include "nccl2/core/launch.h"
 
 namespace pycomms::c10d_backend {
 namespace {
 
-// What ranks tell each other first: layout, then sizes, of a fixed length.
-constexpr int64_t kMaxDims = 60;
-constexpr int64_t kShapeWords = 4 + kMaxDims;
-
 constexpr int64_t kHookId = std::numeric_limits<int64_t>::min();  // none of torch's
 
-std::vector<int64_t> shape_words(const at::Tensor& tensor) {
-  std::vector<int64_t> words(kShapeWords, 0);
-  words[0] = tensor._nnz();
-  words[1] = tensor.sparse_dim();
-  words[2] = tensor.dense_dim();
-  words[3] = static_cast<int64_t>(tensor.scalar_type());
-  std::copy(tensor.sizes().begin(), tensor.sizes().end(), words.begin() + 4);
-  return words;
+// What the lane met, without what is the lane's own: its steps, and the name under which it connects.
+std::string in_words(const ErrorDetail& met, int64_t waited_ns) {
+  const std::string who = met.ranks.empty() ? "a rank" : rank_list(met.ranks);
+  switch (met.kind) {
+    case ErrorKind::kTimeout: {
+      std::ostringstream text;
+      text << who << " did not come within " << std::setprecision(3) << static_cast<double>(waited_ns) / kSecond
+           << " s";
+      return text.str();
+    }
+    case ErrorKind::kPeerFailure:
+      return who + " died or left";
+    case ErrorKind::kInterrupted:
+      return who + " was interrupted";
+    case ErrorKind::kRevoked:
+    case ErrorKind::kClosed:
+      return "the group was given up";
+    case ErrorKind::kUsage:
+    case ErrorKind::kMismatch:
+    case ErrorKind::kSystem:
+      break;
+  }
+  return met.message;
 }
 
 }  // namespace
@@ -38,7 +53,10 @@ SparseLane::SparseLane(std::shared_ptr<Communicator> group, std::unique_ptr<Comm
   hooks_->add(kHookId, [own = std::weak_ptr(own_), group = std::weak_ptr(group_)] {
     const auto lane = own.lock();
     const auto failed = group.lock();
-    if (lane && failed) static_cast<void>(lane->give_up(failed->first_error()));
+    if (!lane || !failed) return;
+    ErrorDetail why = failed->first_error().detail();
+    why.message = "the group has failed";
+    static_cast<void>(lane->give_up(std::move(why)));
   });
 }
 
@@ -58,7 +76,7 @@ Error SparseLane::run(at::Tensor tensor, int64_t timeout) {
     std::unique_lock lock(mutex_);
     const auto limit = std::chrono::nanoseconds(timeout);
     if (!changed_.wait_for(lock, limit, [&] { return !busy_ && tasks_.empty(); })) {
-      return group_->give_up(make_error(ErrorKind::kTimeout, "earlier ones of this group are still running"));
+      return group_->give_up(make_error(ErrorKind::kTimeout, "earlier ones of this group are still running").detail());
     }
     busy_ = true;
   }
@@ -110,11 +128,9 @@ Error SparseLane::all_reduce_or_fail(const at::Tensor& tensor, int64_t timeout) 
     error = make_error(ErrorKind::kSystem, text_of(e));  // of torch: no memory
   }
   if (!error) return error;
-  ErrorDetail detail = error.detail();
-  detail.op = traits(OpKind::kAllReduceSparse).name;
-  detail.sequence = 0;  // the number is one of the lane's own
-  detail.group = group_->group();
-  return group_->give_up(Error(std::move(detail)));
+  // The group may have failed first, or know better who is gone and how.
+  if (Error of_group = group_->need_all(OpKind::kAllReduceSparse)) return of_group;
+  return group_->give_up(error.detail());
 }
 
 Error SparseLane::all_reduce(const at::Tensor& tensor, int64_t timeout) {
@@ -131,25 +147,31 @@ Error SparseLane::all_reduce(const at::Tensor& tensor, int64_t timeout) {
   return {};
 }
 
+// One step, on the lane's communicator.
+template <typename Call>
+Error SparseLane::step(int64_t timeout, Call&& call) {
+  const int64_t begun = now_ns();
+  const Error error = run_inline(*own_, OpKind::kAllReduceSparse, timeout, call);
+  if (!error) return error;
+  const Error first = own_->first_error();
+  const ErrorDetail& met = (first ? first : error).detail();
+  return make_error(met.kind, in_words(met, now_ns() - begun), met.ranks);
+}
+
 Error SparseLane::gather_shapes(const at::Tensor& mine, int64_t timeout, std::vector<int64_t>* nnz) {
-  const std::vector<int64_t> own = shape_words(mine);
-  std::vector<int64_t> all(kShapeWords * own_->size());
-  if (Error error = run_inline(
-          *own_, OpKind::kAllReduceSparse, timeout, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
-            return engine.nccl.all_gather(own.data(), all.data(), own.size(), nccl_abi::kInt64, comm, stream);
-          })) {
+  const SparseShape own = SparseShape::of(mine);
+  std::vector<SparseShape> all(own_->size());
+  if (Error error = step(timeout, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+        return engine.nccl.all_gather(&own, all.data(), kSparseShapeWords, nccl_abi::kInt64, comm, stream);
+      })) {
     return error;
   }
-  std::vector<int> odd;
-  for (int rank = 0; rank < own_->size(); ++rank) {
-    const auto theirs = all.begin() + rank * kShapeWords;
-    nnz->push_back(theirs[0]);
-    if (!std::equal(own.begin() + 1, own.end(), theirs + 1)) odd.push_back(rank);
-  }
-  if (odd.empty()) return {};
-  odd.push_back(own_->rank());
-  return make_error(ErrorKind::kMismatch, "the tensors differ in shape, type or number of sparse dimensions",
-                    std::move(odd));
+  for (const SparseShape& each : all) nnz->push_back(each.nnz);
+  const std::string text = differences(all);
+  if (text.empty()) return {};
+  std::vector<int> ranks(all.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return make_error(ErrorKind::kMismatch, "the tensors differ between ranks: " + text, std::move(ranks));
 }
 
 Error SparseLane::gather(const at::Tensor& mine, const std::vector<int64_t>& rows, int64_t timeout, at::Tensor* all) {
@@ -169,20 +191,17 @@ Error SparseLane::gather(const at::Tensor& mine, const std::vector<int64_t>& row
     pieces.push_back(at);
     at += static_cast<size_t>(each * row) * mine.element_size();
   }
-  return run_inline(
-      *own_, OpKind::kAllReduceSparse, timeout, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
-        return engine.host.all_gather_v(mine.const_data_ptr(), pieces.data(), counts.data(), type, comm, stream);
-      });
+  return step(timeout, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+    return engine.host.all_gather_v(mine.const_data_ptr(), pieces.data(), counts.data(), type, comm, stream);
+  });
 }
 
 Error SparseLane::make_error(ErrorKind kind, const std::string& what, std::vector<int> ranks) const {
   ErrorDetail detail;
   detail.kind = kind;
   detail.op = traits(OpKind::kAllReduceSparse).name;
-  detail.group = group_->group();
-  detail.rank = group_->rank();
   detail.ranks = std::move(ranks);
-  detail.message = "rank " + std::to_string(detail.rank) + " of group " + detail.group + ": " + detail.op + ": " + what;
+  detail.message = detail.op + ": " + what;
   return Error(std::move(detail));
 }
 

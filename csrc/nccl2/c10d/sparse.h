@@ -47,6 +47,8 @@ class SparseLane {
   void serve();
   Error all_reduce_or_fail(const at::Tensor& tensor, int64_t timeout);
   Error all_reduce(const at::Tensor& tensor, int64_t timeout);
+  template <typename Call>
+  Error step(int64_t timeout, Call&& call);
   Error gather_shapes(const at::Tensor& mine, int64_t timeout, std::vector<int64_t>* nnz);
   Error gather(const at::Tensor& mine, const std::vector<int64_t>& rows, int64_t timeout, at::Tensor* all);
   Error make_error(ErrorKind kind, const std::string& what, std::vector<int> ranks = {}) const;

@@ -323,12 +323,15 @@ Error Communicator::need_all(OpKind kind) {
   return result == nccl_abi::kSuccess ? Error() : explain(result, kind, 0);
 }
 
-Error Communicator::give_up(Error why) {
+Error Communicator::give_up(ErrorDetail why) {
   const LifeState before = state();
-  const Error first = fail(std::move(why));
+  why.group = options_.group;
+  why.rank = rank();
+  const hostccl::Failure failure = to_failure(why);
+  why.message = headline(why.kind) + why.message;
+  const Error first = fail(Error(std::move(why)));
   const GateHolder inside(gate_);
   if (inside && before == LifeState::kReady && engine_.host.comm_fail != nullptr) {
-    const hostccl::Failure failure = to_failure(first.detail());
     static_cast<void>(engine_.host.comm_fail(comm_, &failure));
   }
   return first;

@@ -77,8 +77,9 @@ class Communicator final : private FailureSource {
   // For an operation of the group that runs beside this communicator and needs all members. Connects if need be; the
   // error when the communicator has failed, or does now, because a member has died or left.
   Error need_all(OpKind kind);
-  // Fails it for what such an operation met, here and on the members. Returns the first error, which may be another one.
-  Error give_up(Error why);
+  // Fails it for what such an operation met, here and on the members; the message says what, not where. Returns the first
+  // error, which may be another one.
+  Error give_up(ErrorDetail why);
 
   // Ends what is in flight as cancelled, tells the members, and closes. Unblocks threads that are inside a call.
   void abort(const std::string& why);
