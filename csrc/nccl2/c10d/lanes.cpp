@@ -7,7 +7,7 @@
 namespace pycomms::c10d_backend {
 namespace {
 
-constexpr int64_t kCallbacks = 10 * kSecond;  // that callbacks of a user may take when the process ends
+constexpr int64_t kCallbacks = 10 * kSecond;  // that callbacks may take when the process ends: docs/errors.md says so
 
 struct LiveGroups {
   std::mutex mutex;

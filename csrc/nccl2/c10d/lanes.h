@@ -40,7 +40,7 @@ class Lanes {
   std::shared_ptr<SparseLane> sparse_;  // guarded by mutex_
 };
 
-// Leaves all groups of this process and waits for their callbacks, while there is an interpreter that these can run in:
+// Leaves all groups of this process and waits ten seconds for their callbacks, while there is an interpreter for these:
 // a thread that needs Python after its end takes the process down.
 void leave_all_groups();
 // To be left by it, if it is still there.

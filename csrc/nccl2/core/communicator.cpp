@@ -4,13 +4,13 @@
 #include <time.h>
 
 #include "nccl2/core/failure.h"
+#include "nccl2/core/interrupt.h"
 
 namespace pycomms {
 namespace {
 
 constexpr int64_t kEngineGrace = 1 * kSecond;  // the engine's own deadline comes first: it names who is missing
-constexpr int64_t kInterruptPoll = 50 * kMillisecond;
-constexpr int kIdMaker = 0;  // the rank that makes the unique id of a new communicator
+constexpr int kIdMaker = 0;                    // the rank that makes the unique id of a new communicator
 
 // Waits a little longer each time: a connection takes tens of microseconds to seconds.
 class Backoff {

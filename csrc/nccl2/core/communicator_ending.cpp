@@ -1,16 +1,16 @@
 // How a communicator ends: aborted, shut down when all is done, or left because the process ends.
+#include "nccl2/core/communicator.h"
+
 #include <utility>
 
-#include "nccl2/core/communicator.h"
+#include "nccl2/core/interrupt.h"
 
 namespace pycomms {
 namespace {
 
 constexpr int64_t kTearDown = 10 * kSecond;  // of waiting for callers and peers while closing
-constexpr int64_t kInterruptPoll = 50 * kMillisecond;
-// Of no message moving, after which a closing rank gives up what it still wanted to receive: enough for a sender that
-// waits for a core.
-constexpr int64_t kQuiet = 500 * kMillisecond;
+// Of no message moving: enough for a sender that waits for a core.
+constexpr int64_t kGiveUpReceivesAfter = 500 * kMillisecond;
 
 }  // namespace
 
@@ -68,7 +68,7 @@ bool Communicator::drain(Deadline deadline) {
     const int receives_before = std::exchange(receives, receives_.load(std::memory_order_relaxed));
     if (is_owed || receives != receives_before || lane_->help_requests()) {
       moved_at = now;
-    } else if (now - moved_at >= kQuiet) {
+    } else if (now - moved_at >= kGiveUpReceivesAfter) {
       return true;
     }
   }

@@ -1,5 +1,6 @@
 #include "nccl2/core/in_flight.h"
 
+#include "nccl2/core/interrupt.h"
 #include "nccl2/core/op_state.h"
 
 namespace pycomms {
@@ -52,7 +53,7 @@ bool InFlight::wait_until_empty(Deadline deadline, bool (*interrupted)()) {
     const uint32_t seen = count_.load(std::memory_order_seq_cst);
     empty = seen == 0;
     if (empty || deadline.passed() || (interrupted != nullptr && interrupted())) break;
-    futex_wait(count_, seen, std::min<int64_t>(deadline.left(), 50 * kMillisecond));
+    futex_wait(count_, seen, std::min(deadline.left(), kInterruptPoll));
   }
   waiters_.fetch_sub(1, std::memory_order_relaxed);
   return empty;
