@@ -16,7 +16,8 @@ constexpr int kEnvelopesAtOnce = 16;
 
 }  // namespace
 
-P2p::P2p(const Segment& segment, const Patience& patience) : segment_(segment), receives_(std::make_unique<Queue>()) {
+P2p::P2p(const Segment& segment, const Patience& patience)
+    : segment_(segment), receives_(std::make_unique<Receives>()) {
   for (int peer = 0; peer < segment.nranks(); ++peer) {
     // The measurement needs both ranks at work at the same time.
     const bool measures = patience.own_core && peer != segment.rank();
@@ -35,11 +36,12 @@ uint64_t P2p::post(const P2pRequest& request) {
     pending_.fetch_add(1, std::memory_order_relaxed);
     Queue one;
     one.push_back(Pending{request, id, request.timeout_ns >= pycomms::kForever ? 0 : pycomms::now_ns()});
+    first_deadline_ns_ = std::min(first_deadline_ns_, one.front().deadline_ns());
     if (request.is_send) {
       Channel& channel = *channels_[static_cast<size_t>(request.peer)];
       channel.outbox.splice(channel.outbox.end(), one);
     } else if (!match_unexpected(one, finished)) {
-      receives_->splice(receives_->end(), one);
+      receives_->add(one);
     }
     advance(finished);
   }
@@ -51,11 +53,8 @@ bool P2p::cancel(uint64_t id) {
   std::vector<Finished> finished;
   {
     std::lock_guard lock(mutex_);
-    const auto at = std::find_if(receives_->begin(), receives_->end(), [id](const Pending& p) { return p.id == id; });
-    if (at != receives_->end()) {
-      finish(*at, nccl_abi::kTimeout, finished);
-      receives_->erase(at);
-    }
+    Queue one;
+    if (receives_->take_by_id(id, one)) finish(one.front(), nccl_abi::kTimeout, finished);
   }
   call(finished);
   return !finished.empty();
@@ -218,17 +217,15 @@ void P2p::take_envelope(Channel& channel, const Envelope& envelope, std::vector<
     if (const size_t room = channel.eager_in.until_wrap(); room < envelope.bytes) channel.eager_in.consume(room);
     message.data = channel.eager_in.place();
   }
-  const auto at = std::find_if(receives_->begin(), receives_->end(), [&](const Pending& p) {
-    return p.request.tag == message.tag && (p.request.peer == channel.peer || p.request.peer == kAnySource);
-  });
-  if (at != receives_->end()) {
-    Queue one;
-    one.splice(one.end(), *receives_, at);
-    deliver(channel, one, message, finished);
+  Queue receive;
+  if (receives_->take(channel.peer, message.tag, receive)) {
+    deliver(channel, receive, message, finished);
   } else {
     if (message.kind == EnvelopeKind::kEager) message.kept.assign(message.data, message.data + message.bytes);
     message.data = nullptr;
-    channel.unexpected.push_back(std::move(message));
+    std::list<Unexpected> one;
+    one.push_back(std::move(message));
+    channel.unexpected.add(one);
   }
   if (in_ring) {
     channel.eager_in.consume(envelope.bytes);
@@ -240,14 +237,12 @@ bool P2p::match_unexpected(Queue& request, std::vector<Finished>& finished) {
   const P2pRequest& wanted = request.front().request;
   for (const auto& channel : channels_) {
     if (wanted.peer != kAnySource && wanted.peer != channel->peer) continue;
-    auto& waiting = channel->unexpected;
-    const auto at =
-        std::find_if(waiting.begin(), waiting.end(), [&](const Unexpected& m) { return m.tag == wanted.tag; });
-    if (at == waiting.end()) continue;
-    Unexpected message = std::move(*at);
-    message.data = message.kept.data();
-    waiting.erase(at);
-    deliver(*channel, request, message, finished);
+    const auto first = channel->unexpected.find(static_cast<uint32_t>(wanted.tag));
+    if (!first) continue;
+    std::list<Unexpected> message;
+    channel->unexpected.take(first, message);
+    message.front().data = message.front().kept.data();
+    deliver(*channel, request, message.front(), finished);
     return true;
   }
   return false;
@@ -305,11 +300,10 @@ bool P2p::receive_bulk(Channel& channel, std::vector<Finished>& finished) {
 
 // Nobody has asked for this message yet, and it is in the way of one that was asked for.
 bool P2p::set_aside(Channel& channel, uint64_t id) {
-  auto& waiting = channel.unexpected;
-  const auto at = std::find_if(waiting.begin(), waiting.end(), [id](const Unexpected& m) { return m.id == id; });
-  if (at == waiting.end()) return false;  // its envelope is still to be taken
-  at->kept.resize(at->bytes);
-  return channel.bulk_in.read(at->kept.data(), at->bytes, at->moved);
+  const auto message = channel.unexpected.find_if([id](const Unexpected& m) { return m.id == id; });
+  if (!message) return false;  // its envelope is still to be taken
+  message->kept.resize(message->bytes);
+  return channel.bulk_in.read(message->kept.data(), message->bytes, message->moved);
 }
 
 bool P2p::check_fit(int source, const P2pRequest& receive, const Unexpected& message) {

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -74,12 +75,14 @@ class P2p {
   struct Pending;
   struct Unexpected;
   struct Channel;
+  class Receives;
   struct Finished {
     CompletionFn done;
     void* arg;
     Result result;
   };
   using Queue = std::list<Pending>;
+  static constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
 
   // All GUARDED_BY(mutex_). True: something moved.
   bool advance(std::vector<Finished>& finished);
@@ -96,6 +99,7 @@ class P2p {
   bool check_fit(int source, const P2pRequest& receive, const Unexpected& message);
   static void finish(const Pending& pending, Result result, std::vector<Finished>& finished);
   void end_all(Result result, std::vector<Finished>& finished);
+  void fail_if_overdue(int64_t now);
   template <typename Visit>
   void for_each_queue(Visit visit);
 
@@ -108,8 +112,9 @@ class P2p {
 
   std::mutex mutex_;
   uint64_t next_id_ = 1;                            // GUARDED_BY(mutex_)
+  int64_t first_deadline_ns_ = kNoDeadline;         // GUARDED_BY(mutex_): nothing is overdue before
   std::vector<std::unique_ptr<Channel>> channels_;  // GUARDED_BY(mutex_), by peer
-  std::unique_ptr<Queue> receives_;                 // GUARDED_BY(mutex_): unmatched, in the order of posting
+  std::unique_ptr<Receives> receives_;              // GUARDED_BY(mutex_)
 };
 
 }  // namespace hostccl

@@ -15,23 +15,30 @@ void P2p::end_all(Result result, std::vector<Finished>& finished) {
     }
     queue.clear();
   });
+  receives_->clear();
 }
 
 void P2p::check_deadlines(int64_t now) {
   std::vector<Finished> finished;
   {
     std::lock_guard lock(mutex_);
-    for_each_queue([&](const Queue& queue) {
-      for (const Pending& pending : queue) {
-        const P2pRequest& request = pending.request;
-        if (pending.is_clear_to_send || request.timeout_ns >= pycomms::kForever) continue;
-        if (now - pending.posted_ns < request.timeout_ns) continue;
-        segment_.fail(timeout_of(segment_, name(request), now - pending.posted_ns));
-      }
-    });
+    if (now >= first_deadline_ns_) fail_if_overdue(now);
     if (segment_.has_failed()) end_all(result_of(segment_.failure().kind), finished);
   }
   call(finished);
+}
+
+void P2p::fail_if_overdue(int64_t now) {
+  const Pending* overdue = nullptr;
+  first_deadline_ns_ = kNoDeadline;
+  for_each_queue([&](const Queue& queue) {
+    for (const Pending& pending : queue) {
+      const int64_t deadline = pending.deadline_ns();
+      first_deadline_ns_ = std::min(first_deadline_ns_, deadline);
+      if (deadline <= now && (overdue == nullptr || pending.id < overdue->id)) overdue = &pending;
+    }
+  });
+  if (overdue != nullptr) segment_.fail(timeout_of(segment_, name(overdue->request), now - overdue->posted_ns));
 }
 
 bool P2p::needs(int peer) {

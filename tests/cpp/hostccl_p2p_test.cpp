@@ -87,6 +87,61 @@ TEST(tags_match_out_of_order_and_any_source_tells_the_source) {
   }
 }
 
+// Receives from a rank and from any that ask for the same tag get messages in the order in which they were posted.
+TEST(any_source_keeps_its_place_among_the_others) {
+  constexpr int kReceives = 200;
+  const std::string errors = run_world(2, [&](int rank, CommHandle comm) {
+    std::vector<int32_t> data(kReceives);
+    std::atomic<int> ended{0};
+    if (rank == 1) {
+      for (int i = 0; i < kReceives; ++i) {
+        const auto at = static_cast<size_t>(i);
+        const int source = i % 3 == 0 ? kAnySource : 0;
+        expect_success(hostcclRecv(&data[at], 1, kInt32, source, 7, comm, count_success, &ended, nullptr), "recv");
+      }
+    }
+    expect_success(hostcclBarrier(comm, nullptr), "barrier");
+    for (int i = 0; rank == 0 && i < kReceives; ++i) {
+      expect_success(hostcclSend(&i, 1, kInt32, 1, 7, comm, nullptr, nullptr), "send");
+    }
+    if (rank == 0) return;
+    wait_for(comm, ended, kReceives);
+    for (int i = 0; i < kReceives; ++i) expect(data[static_cast<size_t>(i)] == i, "in the order of posting");
+  });
+  CHECK_EQ(errors, std::string());
+}
+
+// Receives that wait for messages, and messages that wait for receives, all with tags of their own, in reverse order.
+TEST(a_hundred_thousand_tags_do_not_cost_each_others_time) {
+  constexpr int kTags = 100'000;
+  for (const bool receive_first : {true, false}) {
+    const std::string errors = run_world(2, [&](int rank, CommHandle comm) {
+      std::vector<int32_t> data(kTags);
+      std::atomic<int> ended{0};
+      auto receive_all = [&] {
+        for (int tag = kTags - 1; tag >= 0; --tag) {
+          int32_t* into = &data[static_cast<size_t>(tag)];
+          expect_success(hostcclRecv(into, 1, kInt32, 0, tag, comm, count_success, &ended, nullptr), "recv");
+        }
+      };
+      if (rank == 1 && receive_first) receive_all();
+      expect_success(hostcclBarrier(comm, nullptr), "barrier");
+      if (rank == 0) {
+        for (int tag = 0; tag <= kTags; ++tag) {
+          expect_success(hostcclSend(&tag, 1, kInt32, 1, tag, comm, nullptr, nullptr), "send");
+        }
+        return;
+      }
+      int32_t last = 0;
+      expect_success(hostcclRecv(&last, 1, kInt32, 0, kTags, comm, nullptr, nullptr, nullptr), "the last one");
+      if (!receive_first) receive_all();
+      wait_for(comm, ended, kTags);
+      for (int tag = 0; tag < kTags; ++tag) expect(data[static_cast<size_t>(tag)] == tag, "value");
+    });
+    CHECK_EQ(errors, std::string());
+  }
+}
+
 // Data that was sent before it was asked for lies in the pair's ring, more than it holds, in front of what is asked for.
 TEST(what_nobody_has_asked_for_yet_does_not_stand_in_the_way) {
   constexpr size_t kAhead = 60'000;  // 240 kB
