@@ -321,8 +321,11 @@ def check_receive_before_what_is_queued(rank: int, world: int, batched: bool) ->
                 for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, received, 1)]):
                     work.wait()
             else:
-                dist.irecv(received, 1).wait()
+                receive = dist.irecv(received, 1)
+                assert receive is not None
+                receive.wait()
             dist.send(sent, 1)
+            assert first is not None
             first.wait()
         else:
             dist.send(sent, 0)

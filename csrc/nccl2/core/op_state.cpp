@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "base/futex.h"
+#include "nccl2/core/interrupt.h"
 
 namespace pycomms {
 namespace {
@@ -10,7 +11,6 @@ namespace {
 constexpr int64_t kSpin = 50 * kMicrosecond;  // a sleeper costs 20 µs and more to wake
 // Requests move when somebody moves them, and a waiter does it sooner than the engine's own thread.
 constexpr int64_t kHelpRequests = 10 * kMillisecond;
-constexpr int64_t kInterruptPoll = 50 * kMillisecond;
 constexpr int kRelaxes = 64;  // before giving the core to a peer that may need it
 
 thread_local int continuations_running = 0;
