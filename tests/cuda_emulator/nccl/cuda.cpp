@@ -23,12 +23,11 @@ struct Runtime {
   int (*capture_info)(void*, int*, unsigned long long*, void**, const void**, const void**, size_t*) =
       find<decltype(capture_info)>("cudaStreamGetCaptureInfo");
   int (*launch)(void*, const char*, int (*)(void*), void (*)(void*), void*) = find<decltype(launch)>("cuemu_launch");
-  void (*explain)(const char*) = find<void (*)(const char*)>("cuemu_explain");
   void* (*bytes)(const void*) = find<void* (*)(const void*)>("cuemu_bytes");
   int (*device_of)(const void*) = find<int (*)(const void*)>("cuemu_device_of");
 
   bool is_complete() const {
-    return get_device && set_device && malloc && free && capture_info && launch && explain && bytes && device_of;
+    return get_device && set_device && malloc && free && capture_info && launch && bytes && device_of;
   }
 };
 
