@@ -110,7 +110,7 @@ class Communicator {
   std::atomic<bool> cancelled_{false};
   std::atomic<int64_t> timeout_ns_;
   const std::shared_ptr<IssueOrder> order_;  // shared: what is queued on a stream may outlive us
-  std::atomic<uint32_t> settled_{0};  // futex: 1 once state_ is no longer kConnecting
+  std::atomic<uint32_t> settled_{0};         // futex: 1 once state_ is no longer kConnecting
 
   // Written by the joining thread before state_ becomes kReady or kFailed, constant afterwards.
   Failure join_failure_{};

@@ -31,9 +31,9 @@ Result launch(StreamHandle stream, const std::string& what, std::unique_ptr<Work
 // Where the streams of one batch meet. The counts go on over all launches of a graph.
 struct Meeting {
   explicit Meeting(uint64_t n) : guests(n) {}
-  const uint64_t guests;              // streams besides the one that runs the batch
-  std::atomic<uint64_t> arrivals{0};  // of guests
-  std::atomic<uint64_t> endings{0};   // of the batch
+  const uint64_t guests;               // streams besides the one that runs the batch
+  std::atomic<uint64_t> arrivals{0};   // of guests
+  std::atomic<uint64_t> endings{0};    // of the batch
   std::atomic<bool> abandoned{false};  // the batch will never run (again)
 };
 
@@ -101,7 +101,8 @@ class Execution final : public Work {
       if (gather()) static_cast<void>(batch_.run(false));  // its failure is the communicator's
     } else {
       for (size_t i = 0; i < members_.size(); ++i) {
-        if (inside[i]) members_[i].order->communicator().cancel(what_ + " was in one group with another communicator's");
+        if (inside[i])
+          members_[i].order->communicator().cancel(what_ + " was in one group with another communicator's");
       }
     }
     if (meeting_ != nullptr) end_meeting(inside);
@@ -148,7 +149,8 @@ Result issue_externally(Batch batch, const std::vector<StreamHandle>& streams) {
   // The guests first: if one is refused, those before it find the meeting abandoned.
   for (size_t i = 1; i < streams.size(); ++i) {
     auto guest = std::make_unique<Guest>(meeting, host.order(), what, host.timeout_ns());
-    if (const Result refused = launch(streams[i], what, std::move(guest)); refused != nccl_abi::kSuccess) return refused;
+    if (const Result refused = launch(streams[i], what, std::move(guest)); refused != nccl_abi::kSuccess)
+      return refused;
   }
   return launch(streams.front(), what, std::move(execution));
 }

@@ -19,8 +19,8 @@ class Queueing final : public Waiting {
   // Whether a peer's leaving matters is known to the operations themselves.
   bool needs(int) const override { return false; }
   Failure on_timeout(int64_t waited_ns) override {
-    return by_us(FailureKind::kTimeout, "waited " + seconds(waited_ns) +
-                                            " for what was issued before it on other streams, and has not ended");
+    return by_us(FailureKind::kTimeout,
+                 "waited " + seconds(waited_ns) + " for what was issued before it on other streams, and has not ended");
   }
   Failure on_death(int peer) override { return death_of(segment_, peer, what_); }
   Failure on_closed(int peer) override { return closing_of(segment_, peer, what_); }

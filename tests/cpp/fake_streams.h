@@ -145,9 +145,7 @@ inline Stream*& default_stream() {
   return stream;
 }
 
-inline Stream* stream_of(void* handle) {
-  return handle != nullptr ? static_cast<Stream*>(handle) : default_stream();
-}
+inline Stream* stream_of(void* handle) { return handle != nullptr ? static_cast<Stream*>(handle) : default_stream(); }
 
 inline int launch(void* handle, const char*, int (*run)(void*), void (*destroy)(void*), void* arg) {
   Stream* stream = stream_of(handle);

@@ -291,7 +291,8 @@ TEST(a_turn_that_does_not_come_ends_by_the_deadline) {
     expect_success(all_reduce(&y, 1, comm, two), "waits");
     two.synchronize();
     expect(async_error(comm) == kTimeout, "timeout");
-    expect(std::strstr(ncclGetLastError(comm), "for what was issued before it on other streams"), ncclGetLastError(comm));
+    expect(std::strstr(ncclGetLastError(comm), "for what was issued before it on other streams"),
+           ncclGetLastError(comm));
     held->set();
   });
   CHECK_EQ(errors, std::string());
@@ -316,9 +317,9 @@ TEST(a_premultiplied_sum_reads_its_scalar_when_it_runs) {
     const float immediate = 3;
     RedOp on_the_device{}, from_the_host{};
     expect_success(ncclRedOpCreatePreMulSum(&on_the_device, on_device(&scalar), kFloat32, kScalarDevice, comm), "op");
-    expect_success(ncclRedOpCreatePreMulSum(&from_the_host, const_cast<float*>(&immediate), kFloat32,
-                                            kScalarHostImmediate, comm),
-                   "op");
+    expect_success(
+        ncclRedOpCreatePreMulSum(&from_the_host, const_cast<float*>(&immediate), kFloat32, kScalarHostImmediate, comm),
+        "op");
     stream.push([&] { scalar = static_cast<float>(rank + 1); });
     expect_success(ncclAllReduce(on_device(&x), on_device(&x), 1, kFloat32, on_the_device, comm, &stream), "one");
     expect_success(ncclAllReduce(on_device(&y), on_device(&y), 1, kFloat32, from_the_host, comm, &stream), "two");

@@ -206,7 +206,8 @@ NCCL_EXPORT Result ncclCommGetUniqueId(Comm comm, UniqueId* id) {
   NCCL_COUNT_CALL();
   NCCL_FIND(handle, comm);
   RETURN_IF_REFUSED(handle->check_ready(__func__));
-  if (handle->has_grow_id()) return refuse(kInvalidUsage, "the last unique id of this communicator is not consumed yet");
+  if (handle->has_grow_id())
+    return refuse(kInvalidUsage, "the last unique id of this communicator is not consumed yet");
   RETURN_IF_REFUSED(told(inner_ncclGetUniqueId(id)));
   handle->exchange_grow_id(*id);
   return kSuccess;

@@ -111,8 +111,7 @@ NCCL_EXPORT Result ncclGetPeerDevicePointer(Window* window, size_t offset, int p
 }
 
 NCCL_EXPORT Result ncclPutSignal(const void* local, size_t count, DataType type, int peer, Window* window,
-                                 size_t offset, int slot, int context, unsigned flags, Comm comm,
-                                 StreamHandle stream) {
+                                 size_t offset, int slot, int context, unsigned flags, Comm comm, StreamHandle stream) {
   NCCL_COUNT_CALL();
   std::shared_ptr<Handle> handle;
   RETURN_IF_REFUSED(start(__func__, comm, peer, context, slot, flags, handle));

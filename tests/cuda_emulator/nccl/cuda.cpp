@@ -20,8 +20,8 @@ struct Runtime {
   int (*set_device)(int) = find<int (*)(int)>("cudaSetDevice");
   int (*malloc)(void**, size_t) = find<int (*)(void**, size_t)>("cudaMalloc");
   int (*free)(void*) = find<int (*)(void*)>("cudaFree");
-  int (*capture_info)(void*, int*, unsigned long long*, void**, const void**, const void**, size_t*) =
-      find<decltype(capture_info)>("cudaStreamGetCaptureInfo");
+  int (*capture_info)(void*, int*, unsigned long long*, void**, const void**, const void**,
+                      size_t*) = find<decltype(capture_info)>("cudaStreamGetCaptureInfo");
   int (*launch)(void*, const char*, int (*)(void*), void (*)(void*), void*) = find<decltype(launch)>("cuemu_launch");
   void* (*bytes)(const void*) = find<void* (*)(const void*)>("cuemu_bytes");
   int (*device_of)(const void*) = find<int (*)(const void*)>("cuemu_device_of");

@@ -31,8 +31,8 @@ int ncclEmulatorStayInProgress(int point, int64_t polls, uint64_t skip, uint64_t
  * with `text` for ncclGetLastError. Returns 0 when the plan makes sense. */
 int ncclEmulatorFailOperation(uint64_t skip, int result, const char* text);
 
-void ncclEmulatorClearFaults(void);   /* all plans that have not struck; what is stuck stays so */
-uint64_t ncclEmulatorStruck(void);    /* how often a fault has struck */
+void ncclEmulatorClearFaults(void); /* all plans that have not struck; what is stuck stays so */
+uint64_t ncclEmulatorStruck(void);  /* how often a fault has struck */
 
 uint64_t ncclEmulatorCalls(const char* function); /* how often the program has called an nccl* function */
 void ncclEmulatorResetCalls(void);

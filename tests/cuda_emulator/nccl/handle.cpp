@@ -228,8 +228,8 @@ Result Handle::close(bool abort) {
   {
     const std::lock_guard lock(mutex_);
     owns_inner = owns_inner_;
-    abort |= state_ == State::kMaking || state_ == State::kRevoked || error_.result != nccl_abi::kSuccess ||
-             has_stall();
+    abort |=
+        state_ == State::kMaking || state_ == State::kRevoked || error_.result != nccl_abi::kSuccess || has_stall();
     if (abort) is_cancelled_.store(true, std::memory_order_seq_cst);
   }
   if (abort) cancel("aborted");

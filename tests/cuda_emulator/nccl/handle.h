@@ -104,9 +104,9 @@ class Handle : public std::enable_shared_from_this<Handle> {
   std::atomic<int> calls_in_progress_{0};
 
   mutable std::mutex mutex_;
-  State state_ = State::kMaking;            // GUARDED_BY(mutex_), as all that follows
+  State state_ = State::kMaking;  // GUARDED_BY(mutex_), as all that follows
   std::string name_;
-  bool owns_inner_ = false;                 // otherwise whoever makes it gives it back
+  bool owns_inner_ = false;  // otherwise whoever makes it gives it back
   OperationFault error_{nccl_abi::kSuccess, {}};
   bool has_told_revoking_ = false;
   std::shared_ptr<Stall> stall_;

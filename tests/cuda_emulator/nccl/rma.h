@@ -52,7 +52,9 @@ class Rma {
   static size_t signal_bytes(int nranks) {
     return sizeof(uint64_t) * (1 + static_cast<size_t>(nranks) * kContexts * kSlots);
   }
-  Signals& signals_of(int rank) const { return *reinterpret_cast<Signals*>(signals_[static_cast<size_t>(rank)]->data()); }
+  Signals& signals_of(int rank) const {
+    return *reinterpret_cast<Signals*>(signals_[static_cast<size_t>(rank)]->data());
+  }
 
   const int rank_;
   pycomms::Fd own_;

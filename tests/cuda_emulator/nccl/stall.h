@@ -47,7 +47,7 @@ class Stall {
   }
 
   mutable std::mutex mutex_;
-  bool is_over_ = false;           // GUARDED_BY(mutex_), as all that follows
+  bool is_over_ = false;  // GUARDED_BY(mutex_), as all that follows
   int64_t polls_;
   std::function<void()> begin_, give_up_;
 };

@@ -4,10 +4,10 @@
 #include "call_counts.h"
 #include "refusal.h"
 
-#define NCCL_NOT_EMULATED(function)                  \
-  NCCL_EXPORT nccl_abi::Result function() {          \
-    NCCL_COUNT_CALL();                               \
-    return nccl_emulator::unsupported(#function);    \
+#define NCCL_NOT_EMULATED(function)               \
+  NCCL_EXPORT nccl_abi::Result function() {       \
+    NCCL_COUNT_CALL();                            \
+    return nccl_emulator::unsupported(#function); \
   }
 
 NCCL_NOT_EMULATED(ncclGroupSimulateEnd)

@@ -62,7 +62,7 @@ const More& more() {
   static const More all = [] {
     More found;
     void* const library = dlopen(NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-#define NCCL_TEST_FIND(name, result, parameters)                       \
+#define NCCL_TEST_FIND(name, result, parameters)                              \
   found.name = reinterpret_cast<result(*) parameters>(dlsym(library, #name)); \
   if (found.name == nullptr) throw std::runtime_error("no " #name);
     NCCL_TEST_MORE_FUNCTIONS(NCCL_TEST_FIND)
@@ -150,8 +150,8 @@ size_t live_communicators() {
 }
 
 Result all_reduce(float* data, size_t count, CommHandle comm, fake::Stream& stream) {
-  return nccl().all_reduce(fake::on_device(data), fake::on_device(data), count, nccl_abi::kFloat32, nccl_abi::kSum, comm,
-                           &stream);
+  return nccl().all_reduce(fake::on_device(data), fake::on_device(data), count, nccl_abi::kFloat32, nccl_abi::kSum,
+                           comm, &stream);
 }
 
 }  // namespace nccl_test

@@ -20,33 +20,33 @@ using nccl_abi::StreamHandle;
 using nccl_abi::UniqueId;
 using Window = void*;
 
-#define NCCL_TEST_MORE_FUNCTIONS(X)                                                                                   \
-  X(ncclCommInitRankScalable, Result, (CommHandle*, int, int, int, UniqueId*, Config*))                               \
-  X(ncclCommInitAll, Result, (CommHandle*, int, const int*))                                                          \
-  X(ncclCommShrink, Result, (CommHandle, int*, int, CommHandle*, Config*, int))                                       \
-  X(ncclCommGetUniqueId, Result, (CommHandle, UniqueId*))                                                             \
-  X(ncclCommGrow, Result, (CommHandle, int, const UniqueId*, int, CommHandle*, Config*))                              \
-  X(ncclCommRevoke, Result, (CommHandle, int))                                                                        \
-  X(ncclCommSuspend, Result, (CommHandle, int))                                                                       \
-  X(ncclCommResume, Result, (CommHandle))                                                                             \
-  X(ncclCommMemStats, Result, (CommHandle, nccl_emulator::MemoryStat, uint64_t*))                                     \
-  X(ncclCommQueryProperties, Result, (CommHandle, nccl_emulator::CommProperties*))                                    \
-  X(ncclCommRegister, Result, (CommHandle, void*, size_t, void**))                                                    \
-  X(ncclCommDeregister, Result, (CommHandle, void*))                                                                  \
-  X(ncclCommWindowRegister, Result, (CommHandle, void*, size_t, Window*, int))                                        \
-  X(ncclCommWindowDeregister, Result, (CommHandle, Window))                                                           \
-  X(ncclWinGetUserPtr, Result, (CommHandle, Window, void**))                                                          \
-  X(ncclGetPeerDevicePointer, Result, (Window, size_t, int, void**))                                                  \
-  X(ncclPutSignal, Result,                                                                                            \
-    (const void*, size_t, DataType, int, Window, size_t, int, int, unsigned, CommHandle, StreamHandle))               \
-  X(ncclSignal, Result, (int, int, int, unsigned, CommHandle, StreamHandle))                                          \
-  X(ncclWaitSignal, Result, (int, nccl_emulator::WaitSignal*, CommHandle, StreamHandle))                              \
-  X(ncclGroupSimulateEnd, Result, (void*))                                                                            \
-  X(ncclEmulatorStayInProgress, int, (int, int64_t, uint64_t, uint64_t))                                              \
-  X(ncclEmulatorFailOperation, int, (uint64_t, int, const char*))                                                     \
-  X(ncclEmulatorClearFaults, void, ())                                                                                \
-  X(ncclEmulatorStruck, uint64_t, ())                                                                                 \
-  X(ncclEmulatorCalls, uint64_t, (const char*))                                                                       \
+#define NCCL_TEST_MORE_FUNCTIONS(X)                                                                     \
+  X(ncclCommInitRankScalable, Result, (CommHandle*, int, int, int, UniqueId*, Config*))                 \
+  X(ncclCommInitAll, Result, (CommHandle*, int, const int*))                                            \
+  X(ncclCommShrink, Result, (CommHandle, int*, int, CommHandle*, Config*, int))                         \
+  X(ncclCommGetUniqueId, Result, (CommHandle, UniqueId*))                                               \
+  X(ncclCommGrow, Result, (CommHandle, int, const UniqueId*, int, CommHandle*, Config*))                \
+  X(ncclCommRevoke, Result, (CommHandle, int))                                                          \
+  X(ncclCommSuspend, Result, (CommHandle, int))                                                         \
+  X(ncclCommResume, Result, (CommHandle))                                                               \
+  X(ncclCommMemStats, Result, (CommHandle, nccl_emulator::MemoryStat, uint64_t*))                       \
+  X(ncclCommQueryProperties, Result, (CommHandle, nccl_emulator::CommProperties*))                      \
+  X(ncclCommRegister, Result, (CommHandle, void*, size_t, void**))                                      \
+  X(ncclCommDeregister, Result, (CommHandle, void*))                                                    \
+  X(ncclCommWindowRegister, Result, (CommHandle, void*, size_t, Window*, int))                          \
+  X(ncclCommWindowDeregister, Result, (CommHandle, Window))                                             \
+  X(ncclWinGetUserPtr, Result, (CommHandle, Window, void**))                                            \
+  X(ncclGetPeerDevicePointer, Result, (Window, size_t, int, void**))                                    \
+  X(ncclPutSignal, Result,                                                                              \
+    (const void*, size_t, DataType, int, Window, size_t, int, int, unsigned, CommHandle, StreamHandle)) \
+  X(ncclSignal, Result, (int, int, int, unsigned, CommHandle, StreamHandle))                            \
+  X(ncclWaitSignal, Result, (int, nccl_emulator::WaitSignal*, CommHandle, StreamHandle))                \
+  X(ncclGroupSimulateEnd, Result, (void*))                                                              \
+  X(ncclEmulatorStayInProgress, int, (int, int64_t, uint64_t, uint64_t))                                \
+  X(ncclEmulatorFailOperation, int, (uint64_t, int, const char*))                                       \
+  X(ncclEmulatorClearFaults, void, ())                                                                  \
+  X(ncclEmulatorStruck, uint64_t, ())                                                                   \
+  X(ncclEmulatorCalls, uint64_t, (const char*))                                                         \
   X(ncclEmulatorCountLive, void, (ncclEmulatorLive_t*))
 
 struct More {

@@ -82,9 +82,9 @@ TEST(a_put_arrives_with_its_signal) {
     expect_success(more().ncclGetPeerDevicePointer(registered, 8, right, &start), "a peer's");
     expect(start == nullptr, "a peer's has none");
     for (int round = 0; round < 3; ++round) {
-      expect_success(more().ncclPutSignal(on_device(local.data()), 16, kFloat32, right, registered, 64, 3, 0, 0, comm,
-                                          &stream),
-                     "put");
+      expect_success(
+          more().ncclPutSignal(on_device(local.data()), 16, kFloat32, right, registered, 64, 3, 0, 0, comm, &stream),
+          "put");
       nccl_emulator::WaitSignal wanted{1, left, 3, 0};
       expect_success(more().ncclWaitSignal(1, &wanted, comm, &stream), "wait");
     }
