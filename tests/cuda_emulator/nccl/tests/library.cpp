@@ -50,12 +50,12 @@ FAKE_CUDA int cuemu_device_of(const void* pointer) { return pointer == fake::byt
 namespace nccl_test {
 
 const pycomms::NcclApi& nccl() {
-  static const pycomms::NcclApi api = [] {
-    auto engine = pycomms::load_engine(NCCL_LIBRARY);
-    if (!engine.is_ok()) throw std::runtime_error(engine.status().message());
-    return engine.value()->nccl;
+  static const pycomms::Engine* const engine = [] {  // it lives until the process ends
+    auto loaded = pycomms::load_engine(NCCL_LIBRARY);
+    if (!loaded.is_ok()) throw std::runtime_error(loaded.status().message());
+    return loaded.value();
   }();
-  return api;
+  return engine->nccl;
 }
 
 const More& more() {
