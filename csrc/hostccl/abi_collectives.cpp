@@ -60,7 +60,7 @@ Parts listed(void* const* list, const size_t* counts, size_t count) {
 Result go(Comm* comm, const Collective& op, StreamHandle stream) {
   const pycomms::GateHolder inside(comm->impl.gate());  // until the failure has been read
   if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);
-  if (stream == nullptr && external_streams() == nullptr && comm->impl.is_running_here()) {
+  if (stream == nullptr && comm->impl.is_running_here() && external_streams() == nullptr) {
     return refuse("this thread is in the middle of another collective of this communicator (in a signal handler?)",
                   nccl_abi::kInvalidUsage);
   }

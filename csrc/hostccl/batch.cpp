@@ -12,20 +12,11 @@ void Batch::Ending::finished(void* arg, Result result) {
   ending->done.store(true, std::memory_order_release);
 }
 
-void Batch::know(Communicator& comm) {
-  const auto at = std::find(communicators_.begin(), communicators_.end(), &comm);
-  if (at == communicators_.end()) communicators_.push_back(&comm);
-}
-
 void Batch::add(Communicator& comm, const Collective& op) {
-  know(comm);
   collectives_.push_back({&comm, QueuedCollective(op, comm.nranks()), comm.timeout_ns()});
 }
 
-void Batch::add(Communicator& comm, const P2pRequest& request) {
-  know(comm);
-  requests_.push_back({&comm, request});
-}
+void Batch::add(Communicator& comm, const P2pRequest& request) { requests_.push_back({&comm, request}); }
 
 Result Batch::run(bool interruptible) {
   Result first = nccl_abi::kSuccess;
@@ -56,6 +47,16 @@ void Batch::post(std::vector<Ending>& endings) {
       Ending::finished(&endings[i], posted);
     }
   }
+}
+
+std::vector<Communicator*> Batch::communicators() const {
+  std::vector<Communicator*> all;
+  auto know = [&all](Communicator* comm) {
+    if (std::find(all.begin(), all.end(), comm) == all.end()) all.push_back(comm);
+  };
+  for (const IssuedCollective& issued : collectives_) know(issued.comm);
+  for (const IssuedRequest& issued : requests_) know(issued.comm);
+  return all;
 }
 
 std::string Batch::describe() const {

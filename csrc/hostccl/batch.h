@@ -20,8 +20,8 @@ class Batch {
   // On the calling thread; the first error.
   Result run(bool interruptible);
 
-  // Each once, in the order of their first operation.
-  const std::vector<Communicator*>& communicators() const { return communicators_; }
+  // Each once, in one order on all ranks that have issued the same.
+  std::vector<Communicator*> communicators() const;
   // The first operation: "all_reduce float32[8] sum".
   std::string describe() const;
   // Replaces every address of a caller's buffer.
@@ -42,12 +42,10 @@ class Batch {
     Result result = nccl_abi::kInProgress;
     static void finished(void* arg, Result result);
   };
-  void know(Communicator& comm);
   void post(std::vector<Ending>& endings);
 
   std::vector<IssuedRequest> requests_;
   std::vector<IssuedCollective> collectives_;
-  std::vector<Communicator*> communicators_;
 };
 
 }  // namespace hostccl

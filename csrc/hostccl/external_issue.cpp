@@ -138,21 +138,20 @@ class Execution final : public Work {
 
 }  // namespace
 
-Result issue_externally(Batch batch, const std::vector<StreamHandle>& streams) {
+Result issue_externally(Batch batch, StreamHandle stream, const std::vector<StreamHandle>& others) {
   const ExternalStreams& owner = *external_streams();
   if (owner.bytes != nullptr) batch.relocate(owner.bytes);
   const std::string what = batch.describe();
   Communicator& host = *batch.communicators().front();
-  const uint64_t capture = owner.capture_of != nullptr ? owner.capture_of(streams.front()) : 0;
-  const auto meeting = streams.size() > 1 ? std::make_shared<Meeting>(streams.size() - 1) : nullptr;
+  const uint64_t capture = owner.capture_of != nullptr ? owner.capture_of(stream) : 0;
+  const auto meeting = others.empty() ? nullptr : std::make_shared<Meeting>(others.size());
   auto execution = std::make_unique<Execution>(std::move(batch), what, capture, meeting);
   // The guests first: if one is refused, those before it find the meeting abandoned.
-  for (size_t i = 1; i < streams.size(); ++i) {
+  for (const StreamHandle other : others) {
     auto guest = std::make_unique<Guest>(meeting, host.order(), what, host.timeout_ns());
-    if (const Result refused = launch(streams[i], what, std::move(guest)); refused != nccl_abi::kSuccess)
-      return refused;
+    if (const Result refused = launch(other, what, std::move(guest)); refused != nccl_abi::kSuccess) return refused;
   }
-  return launch(streams.front(), what, std::move(execution));
+  return launch(stream, what, std::move(execution));
 }
 
 }  // namespace hostccl

@@ -8,8 +8,8 @@
 
 namespace hostccl {
 
-// On several streams the batch runs once, when all of them have come to it, and all go on when it has ended.
+// If there are other streams, the batch runs when all of them have come to it, and all go on when it has ended.
 // The caller holds the communicators. kUnhandledCudaError: a stream did not take it.
-Result issue_externally(Batch batch, const std::vector<StreamHandle>& streams);
+Result issue_externally(Batch batch, StreamHandle stream, const std::vector<StreamHandle>& others);
 
 }  // namespace hostccl

@@ -3,12 +3,17 @@
 // Must not know: CUDA.
 #pragma once
 
+#include <atomic>
+
 #include "hostccl/hostccl.h"
 
 namespace hostccl {
 
 void set_external_streams(const ExternalStreams& streams);
+
+inline constinit std::atomic<const ExternalStreams*> external_streams_in_use{nullptr};
+
 // Null: streams are ours.
-const ExternalStreams* external_streams();
+inline const ExternalStreams* external_streams() { return external_streams_in_use.load(std::memory_order_acquire); }
 
 }  // namespace hostccl

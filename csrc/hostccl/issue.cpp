@@ -63,10 +63,12 @@ class BatchTask final : public Stream::Task {
 
 // What a group has collected: for each stream of ours, or for all external ones together.
 struct Part {
-  std::vector<StreamHandle> streams;
+  StreamHandle stream;
+  std::vector<StreamHandle> others;  // external ones
   Batch batch;
   std::vector<Held> held;
 
+  bool is_on(StreamHandle s) const { return s == stream || std::find(others.begin(), others.end(), s) != others.end(); }
   template <typename Operation>
   void add(Held operation_on, const Operation& operation) {
     batch.add(operation_on.comm(), operation);
@@ -82,12 +84,14 @@ struct Group {
 
   Part& part_of(StreamHandle stream) {
     for (Part& part : parts) {
-      if (std::find(part.streams.begin(), part.streams.end(), stream) != part.streams.end()) return part;
+      if (part.is_on(stream)) return part;
     }
-    if (parts.empty() || external_streams() == nullptr) parts.emplace_back();
-    Part& part = parts.back();
-    part.streams.push_back(stream);
-    return part;
+    if (!parts.empty() && external_streams() != nullptr) {
+      parts.front().others.push_back(stream);
+      return parts.front();
+    }
+    parts.push_back({stream, {}, {}, {}});
+    return parts.back();
   }
 };
 
@@ -99,18 +103,26 @@ Result enqueue(StreamHandle stream, std::unique_ptr<Stream::Task> task) {
 }
 
 Result Part::start() {
-  if (external_streams() != nullptr) return issue_externally(std::move(batch), streams);
-  const StreamHandle stream = streams.front();
+  if (external_streams() != nullptr) return issue_externally(std::move(batch), stream, others);
   if (stream == nullptr) return batch.run(true);
   return enqueue(stream, std::make_unique<BatchTask>(std::move(batch), std::move(held)));
 }
 
 template <typename Operation>
 Result start_alone(Held held, const Operation& operation, StreamHandle stream) {
-  Part part;
-  part.streams.push_back(stream);
+  Part part{stream, {}, {}, {}};
   part.add(std::move(held), operation);
   return part.start();
+}
+
+// Not inlined: the way of what runs on the calling thread is short.
+[[gnu::noinline]] Result issue_for_later(Held held, const Collective& op, StreamHandle stream) {
+  if (group.depth != 0) {
+    group.part_of(stream).add(std::move(held), op);
+    return nccl_abi::kSuccess;
+  }
+  if (external_streams() != nullptr) return start_alone(std::move(held), op, stream);
+  return enqueue(stream, std::make_unique<CollectiveTask>(std::move(held), op));
 }
 
 }  // namespace
@@ -118,13 +130,10 @@ Result start_alone(Held held, const Operation& operation, StreamHandle stream) {
 Result issue(Communicator& comm, const Collective& op, StreamHandle stream) {
   Held held(comm);
   if (!held) return nccl_abi::kInvalidUsage;
-  if (group.depth != 0) {
-    group.part_of(stream).add(std::move(held), op);
-    return nccl_abi::kSuccess;
+  if (group.depth == 0 && stream == nullptr && external_streams() == nullptr) {
+    return comm.run(op, comm.timeout_ns(), true);
   }
-  if (external_streams() != nullptr) return start_alone(std::move(held), op, stream);
-  if (stream == nullptr) return comm.run(op, comm.timeout_ns(), true);
-  return enqueue(stream, std::make_unique<CollectiveTask>(std::move(held), op));
+  return issue_for_later(std::move(held), op, stream);
 }
 
 Result issue(Communicator& comm, const P2pRequest& request, StreamHandle stream) {
