@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "call_counts.h"
-#include "cuda.h"
+#include "device_runtime.h"
 #include "group.h"
 #include "notice.h"
 #include "refusal.h"

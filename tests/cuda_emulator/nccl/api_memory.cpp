@@ -1,7 +1,7 @@
 // Exported: memory, registration, suspension and its statistics; what is alive.
 
 #include "call_counts.h"
-#include "cuda.h"
+#include "device_runtime.h"
 #include "faults.h"
 #include "handle.h"
 #include "nccl_types.h"

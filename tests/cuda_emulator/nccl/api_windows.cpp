@@ -1,7 +1,7 @@
 // Exported: windows, put and signal.
 
 #include "call_counts.h"
-#include "cuda.h"
+#include "device_runtime.h"
 #include "handle.h"
 #include "refusal.h"
 #include "registrations.h"

@@ -4,7 +4,7 @@
 #include <deque>
 #include <set>
 
-#include "cuda.h"
+#include "device_runtime.h"
 #include "hang.h"
 #include "refusal.h"
 

@@ -1,7 +1,7 @@
 #include "hang.h"
 
 #include "base/futex.h"
-#include "cuda.h"
+#include "device_runtime.h"
 #include "refusal.h"
 
 namespace nccl_emulator {

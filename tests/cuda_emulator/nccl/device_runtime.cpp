@@ -1,4 +1,4 @@
-#include "cuda.h"
+#include "device_runtime.h"
 
 #include <dlfcn.h>
 
