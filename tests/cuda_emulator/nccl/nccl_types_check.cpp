@@ -1,4 +1,4 @@
-// Holds nccl_types.h against NCCL's own headers, wherever they and CUDA's are on the include path (CPATH). Compiles to nothing.
+// Holds nccl_types.h against NCCL's own headers, where they and CUDA's are on the include path. Compiles to nothing.
 
 #if __has_include(<nccl.h>) && __has_include(<nccl_device.h>) && __has_include(<cuda.h>)
 
