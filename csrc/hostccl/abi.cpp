@@ -13,7 +13,9 @@ Result refuse(const std::string& text, Result result) {
 }
 
 Result done(Comm* comm, Result result) {
-  if (result != nccl_abi::kSuccess && result != nccl_abi::kInProgress) last_failure() = comm->impl.failure();
+  if (result == nccl_abi::kUnhandledCudaError) return refuse("the stream did not take the operation", result);
+  if (comm == nullptr || result == nccl_abi::kSuccess || result == nccl_abi::kInProgress) return result;
+  last_failure() = comm->impl.failure();
   return result;
 }
 

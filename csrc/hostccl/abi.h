@@ -9,7 +9,6 @@
 #include "hostccl/failures.h"
 #include "hostccl/hostccl.h"
 #include "hostccl/issue.h"
-#include "hostccl/stream.h"
 
 #define PYCOMMS_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -35,7 +34,8 @@ using nccl_abi::Comm;
 Failure& last_failure();
 // A wrong call: keeps the text, returns `result`.
 Result refuse(const std::string& text, Result result = nccl_abi::kInvalidArgument);
-// After a call: keeps the communicator's failure if it failed.
+// After a call: keeps the communicator's failure if it failed, or that the stream's owner refused. comm: null when there
+// were several.
 Result done(Comm* comm, Result result);
 
 Result check_ready(Comm* comm);

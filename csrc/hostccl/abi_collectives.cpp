@@ -3,6 +3,7 @@
 #include <string>
 
 #include "hostccl/abi.h"
+#include "hostccl/external_streams.h"
 #include "hostccl/scalar.h"
 #include "hostccl/shared_buffers.h"
 
@@ -36,7 +37,7 @@ Result resolve_reduction(const Comm* comm, RedOp op, Collective& collective) {
       collective.reduction = Reduction::kBitXor;
       break;
     default:
-      if (!comm->impl.find_premul(op, collective.type, collective.factor)) {
+      if (!comm->impl.find_premul(op, collective)) {
         return refuse("reduction " + std::to_string(op) + " is unknown, or was made for another datatype");
       }
       collective.reduction = Reduction::kPreMulSum;
@@ -59,11 +60,11 @@ Parts listed(void* const* list, const size_t* counts, size_t count) {
 Result go(Comm* comm, const Collective& op, StreamHandle stream) {
   const pycomms::GateHolder inside(comm->impl.gate());  // until the failure has been read
   if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);
-  if (stream == nullptr && comm->impl.is_running_here()) {
+  if (stream == nullptr && comm->impl.is_running_here() && external_streams() == nullptr) {
     return refuse("this thread is in the middle of another collective of this communicator (in a signal handler?)",
                   nccl_abi::kInvalidUsage);
   }
-  return done(comm, issue(comm->impl, op, static_cast<Stream*>(stream)));
+  return done(comm, issue(comm->impl, op, stream));
 }
 
 // Below this size staging is as fast, and looking the buffer up is not free.
@@ -83,17 +84,19 @@ namespace nccl_abi {
 
 // --- reductions
 
-PYCOMMS_EXPORT Result ncclRedOpCreatePreMulSum(RedOp* op, void* scalar, DataType type, ScalarResidence,
+PYCOMMS_EXPORT Result ncclRedOpCreatePreMulSum(RedOp* op, void* scalar, DataType type, ScalarResidence residence,
                                                CommHandle comm) {
   using namespace hostccl;
   if (op == nullptr || scalar == nullptr) return refuse("op or scalar is null");
   RETURN_IF_REFUSED(check_call(comm, type));
   if (!supports(type, Reduction::kPreMulSum))
     return refuse(std::string("premul_sum has no meaning for ") + type_name(type));
-  if (!is_exact_scalar(scalar, type)) {
+  const bool on_device = residence == kScalarDevice && external_streams() != nullptr;
+  if (!on_device && !is_exact_scalar(scalar, type)) {
     return refuse("premul_sum: the factor travels as a double, so it must be real and an integer at most 2^53");
   }
-  *op = static_cast<RedOp>(comm->impl.add_premul(type, read_scalar(scalar, type)));
+  const PreMul made{type, on_device ? 1 : read_scalar(scalar, type), on_device ? scalar : nullptr};
+  *op = static_cast<RedOp>(comm->impl.add_premul(made));
   return kSuccess;
 }
 

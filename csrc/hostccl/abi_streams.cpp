@@ -4,6 +4,8 @@
 #include <string>
 
 #include "hostccl/abi.h"
+#include "hostccl/external_streams.h"
+#include "hostccl/stream.h"
 
 namespace hostccl {
 namespace {
@@ -11,7 +13,7 @@ namespace {
 Result go(Comm* comm, const P2pRequest& request, StreamHandle stream) {
   const pycomms::GateHolder inside(comm->impl.gate());  // until the failure has been read
   if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);
-  return done(comm, issue(comm->impl, request, static_cast<Stream*>(stream)));
+  return done(comm, issue(comm->impl, request, stream));
 }
 
 }  // namespace
@@ -50,7 +52,7 @@ PYCOMMS_EXPORT Result ncclRecv(void* recv, size_t count, DataType type, int peer
 
 PYCOMMS_EXPORT Result ncclGroupStart() { return hostccl::group_start(); }
 
-PYCOMMS_EXPORT Result ncclGroupEnd() { return hostccl::group_end(); }
+PYCOMMS_EXPORT Result ncclGroupEnd() { return hostccl::done(nullptr, hostccl::group_end()); }
 
 }  // namespace nccl_abi
 
@@ -102,6 +104,12 @@ PYCOMMS_EXPORT Result hostcclRecv(void* recv, size_t count, DataType type, int p
 }
 
 // --- streams
+
+PYCOMMS_EXPORT Result hostcclSetExternalStreams(const ExternalStreams* streams) {
+  if (streams == nullptr || streams->launch == nullptr) return refuse("streams or its launch is null");
+  set_external_streams(*streams);
+  return nccl_abi::kSuccess;
+}
 
 PYCOMMS_EXPORT Result hostcclStreamCreate(StreamHandle* stream, const char* name) {
   if (stream == nullptr) return refuse("stream is null");

@@ -2,14 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "base/fork.h"
 #include "base/thread.h"
 #include "hostccl/bootstrap.h"
+#include "hostccl/external_streams.h"
 #include "hostccl/failures.h"
 #include "hostccl/p2p_waiting.h"
+#include "hostccl/queueing.h"
 
 namespace hostccl {
 namespace {
@@ -50,7 +53,11 @@ class Assembling final : public Waiting {
 }  // namespace
 
 Communicator::Communicator(int rank, int nranks)
-    : rank_(rank), nranks_(nranks), fork_generation_(pycomms::fork_generation()), timeout_ns_(kDefaultTimeout) {}
+    : rank_(rank),
+      nranks_(nranks),
+      fork_generation_(pycomms::fork_generation()),
+      timeout_ns_(kDefaultTimeout),
+      order_(external_streams() != nullptr ? std::make_shared<IssueOrder>(*this) : nullptr) {}
 
 Communicator::~Communicator() {
   std::lock_guard lock(thread_mutex_);
@@ -203,6 +210,14 @@ Result Communicator::wait_for(const std::atomic<bool>& done, const P2pRequest& r
   return result_of(segment_->failure().kind);
 }
 
+// --- order across external streams
+
+bool Communicator::wait_for_turn(const std::string& what, int64_t timeout_ns, const std::function<bool()>& has_come) {
+  Queueing queueing(*segment_, *p2p_, what);
+  Waiter waiter(*segment_, *watch_, queueing, Patience::of_members(*segment_), timeout_ns, false);
+  return waiter.until([&] { return has_come(); });
+}
+
 // --- leaving
 
 void Communicator::cancel(const std::string& why) {
@@ -243,6 +258,7 @@ Result Communicator::close(pycomms::Deadline deadline) {
   }
   cancelled_.store(true, std::memory_order_release);
   if (wait_until_ready(deadline) == nccl_abi::kInProgress) return nccl_abi::kTimeout;
+  if (order_ && !order_->close(deadline)) return nccl_abi::kTimeout;
   if (p2p_) p2p_->close(nccl_abi::kRemoteError);
   if (!gate_.wait_until_empty(deadline)) return nccl_abi::kTimeout;
   background_.reset();
@@ -257,33 +273,30 @@ Result Communicator::close(pycomms::Deadline deadline) {
 
 // --- premultiplied sums
 
-int Communicator::add_premul(DataType type, double factor) {
+int Communicator::add_premul(const PreMul& made) {
   std::lock_guard lock(premul_mutex_);
-  for (size_t i = 0; i < premuls_.size(); ++i) {
-    if (premuls_[i].used) continue;
-    premuls_[i] = {type, factor, true};
-    return kFirstPreMul + static_cast<int>(i);
-  }
-  premuls_.push_back({type, factor, true});
-  return kFirstPreMul + static_cast<int>(premuls_.size()) - 1;
+  auto place = std::find(premuls_.begin(), premuls_.end(), std::nullopt);
+  if (place == premuls_.end()) place = premuls_.emplace(place);
+  *place = made;
+  return kFirstPreMul + static_cast<int>(place - premuls_.begin());
 }
 
-bool Communicator::find_premul(int op, DataType type, double& factor) const {
+bool Communicator::find_premul(int op, Collective& collective) const {
   std::lock_guard lock(premul_mutex_);
-  const int index = op - kFirstPreMul;
-  if (index < 0 || index >= static_cast<int>(premuls_.size())) return false;
-  const PreMul& found = premuls_[static_cast<size_t>(index)];
-  if (!found.used || found.type != type) return false;
-  factor = found.factor;
+  const auto index = static_cast<size_t>(op - kFirstPreMul);  // one that is too small becomes huge
+  if (index >= premuls_.size()) return false;
+  const std::optional<PreMul>& found = premuls_[index];
+  if (!found || found->type != collective.type) return false;
+  collective.factor = found->factor;
+  collective.factor_at = found->factor_at;
   return true;
 }
 
 bool Communicator::remove_premul(int op) {
   std::lock_guard lock(premul_mutex_);
-  const int index = op - kFirstPreMul;
-  if (index < 0 || index >= static_cast<int>(premuls_.size()) || !premuls_[static_cast<size_t>(index)].used)
-    return false;
-  premuls_[static_cast<size_t>(index)].used = false;
+  const auto index = static_cast<size_t>(op - kFirstPreMul);
+  if (index >= premuls_.size() || !premuls_[index]) return false;
+  premuls_[index].reset();
   return true;
 }
 

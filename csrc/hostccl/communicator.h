@@ -6,8 +6,10 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "base/gate.h"
 #include "hostccl/background.h"
 #include "hostccl/bootstrap.h"
+#include "hostccl/issue_order.h"
 #include "hostccl/lane.h"
 #include "hostccl/life.h"
 #include "hostccl/p2p.h"
@@ -22,6 +25,13 @@
 #include "hostccl/segment.h"
 
 namespace hostccl {
+
+// A premultiplied sum that a user has made.
+struct PreMul {
+  DataType type;
+  double factor;
+  const void* factor_at;  // where to read it when an operation runs; null: it is known
+};
 
 class Communicator {
  public:
@@ -57,6 +67,13 @@ class Communicator {
     return result;
   }
 
+  // Of operations on external streams; null where streams are ours.
+  const std::shared_ptr<IssueOrder>& order() const { return order_; }
+  // Waits on the calling thread for the turn of `what`. False: the communicator has failed.
+  bool wait_for_turn(const std::string& what, int64_t timeout_ns, const std::function<bool()>& has_come);
+  // The communicator is ready. Wakes whoever waits for a turn.
+  void wake_waiters() const { segment_->ring(rank_); }
+
   // Ends what is in flight, here and on the members.
   void cancel(const std::string& why);
   void fail(const Failure& failure);
@@ -69,8 +86,9 @@ class Communicator {
   // Every call on the communicator holds the gate.
   pycomms::Gate& gate() { return gate_; }
 
-  int add_premul(DataType type, double factor);
-  bool find_premul(int op, DataType type, double& factor) const;
+  int add_premul(const PreMul& made);
+  // Fills in the factor. False: there is none of this type.
+  bool find_premul(int op, Collective& collective) const;
   bool remove_premul(int op);
 
  private:
@@ -91,7 +109,8 @@ class Communicator {
   std::atomic<State> state_{State::kConnecting};
   std::atomic<bool> cancelled_{false};
   std::atomic<int64_t> timeout_ns_;
-  std::atomic<uint32_t> settled_{0};  // futex: 1 once state_ is no longer kConnecting
+  const std::shared_ptr<IssueOrder> order_;  // shared: what is queued on a stream may outlive us
+  std::atomic<uint32_t> settled_{0};         // futex: 1 once state_ is no longer kConnecting
 
   // Written by the joining thread before state_ becomes kReady or kFailed, constant afterwards.
   Failure join_failure_{};
@@ -102,13 +121,8 @@ class Communicator {
   std::unique_ptr<Lane> lane_;
   std::unique_ptr<Background> background_;
 
-  struct PreMul {
-    DataType type;
-    double factor;
-    bool used;
-  };
   mutable std::mutex premul_mutex_;
-  std::vector<PreMul> premuls_;  // GUARDED_BY(premul_mutex_)
+  std::vector<std::optional<PreMul>> premuls_;  // GUARDED_BY(premul_mutex_)
 
   std::mutex thread_mutex_;
   std::thread thread_;  // GUARDED_BY(thread_mutex_): of joining

@@ -62,6 +62,18 @@ struct RecvStatus {
 
 inline constexpr int kAnySource = -1;
 
+// Streams that belong to somebody else, a device's runtime, and how to queue work on them. Any thread calls these.
+struct ExternalStreams {
+  // Queues run(arg) on the stream; it is called again whenever a graph that captured it is launched. destroy(arg) is
+  // called once, when it cannot be called any more. Not 0: refused, and neither will be called. `what` is for messages.
+  // run returns 0, or not when its communicator is gone and a graph still asks for it.
+  int (*launch)(StreamHandle stream, const char* what, int (*run)(void* arg), void (*destroy)(void* arg), void* arg);
+  // Names the capture that the stream takes part in; 0: none. Null: nothing is ever captured.
+  uint64_t (*capture_of)(StreamHandle stream);
+  // Where work on a stream finds the bytes behind a caller's pointer. Null: where the pointer says.
+  void* (*bytes)(const void* pointer);
+};
+
 #define PYCOMMS_HOSTCCL_FUNCTIONS(X)                                                                                   \
   /* Streams. A stream's thread starts at its first use; stream_destroy drains the queue, then ends it. */             \
   X(stream_create, hostcclStreamCreate, Result, (StreamHandle * stream, const char* name))                             \
@@ -72,6 +84,10 @@ inline constexpr int kAnySource = -1;
   /* Runs queued work up to that place on the calling thread if the stream's thread has not begun it: not what is */   \
   /* behind, which may wait for something that the caller has yet to do. Nonzero when it ran any. */                   \
   X(stream_help, hostcclStreamHelp, int, (StreamHandle stream, uint64_t position))                                     \
+  /* From now on all streams are external, nullptr too: it names one of theirs. Before the first communicator. */      \
+  /* The operations of a communicator run in the order of their issue, whatever their streams; those of a */           \
+  /* captured graph in the order of their capture. One that fails makes the communicator fail. */                      \
+  X(set_external_streams, hostcclSetExternalStreams, Result, (const ExternalStreams* streams))                         \
   /* Failure. kSuccess and kind == kNone while healthy. The text names op, ranks and sequence. */                      \
   X(comm_get_failure, hostcclCommGetFailure, Result, (CommHandle comm, Failure * failure))                             \
   /* The failure of the last call that this thread made, kUsage included. */                                           \

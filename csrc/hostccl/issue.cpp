@@ -5,6 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "hostccl/batch.h"
+#include "hostccl/external_issue.h"
+#include "hostccl/external_streams.h"
+#include "hostccl/stream.h"
+
 namespace hostccl {
 namespace {
 
@@ -45,94 +50,101 @@ class CollectiveTask final : public Stream::Task {
   const int64_t timeout_ns_;
 };
 
-// Requests that are posted together and end together, with collectives in between.
-class GroupTask final : public Stream::Task {
+class BatchTask final : public Stream::Task {
  public:
-  void add(Held held, const P2pRequest& request) { requests_.push_back({std::move(held), request}); }
-  void add(std::unique_ptr<CollectiveTask> task) { collectives_.push_back(std::move(task)); }
-
-  Result run(bool interruptible) override {
-    Result first = nccl_abi::kSuccess;
-    auto keep = [&first](Result result) {
-      if (first == nccl_abi::kSuccess) first = result;
-    };
-    std::vector<Ending> endings(requests_.size());
-    for (size_t i = 0; i < requests_.size(); ++i) {
-      P2pRequest& request = requests_[i].second;
-      request.done = Ending::finished;
-      request.arg = &endings[i];
-      if (const Result posted = requests_[i].first.comm().post(request); posted != nccl_abi::kSuccess) {
-        Ending::finished(&endings[i], posted);
-      }
-    }
-    for (const auto& task : collectives_) keep(task->run(interruptible));
-    for (size_t i = 0; i < requests_.size(); ++i) {
-      Communicator& comm = requests_[i].first.comm();
-      keep(comm.wait_for(endings[i].done, requests_[i].second, pycomms::kForever, interruptible));
-      keep(endings[i].result);
-    }
-    return first;
-  }
+  BatchTask(Batch batch, std::vector<Held> held) : held_(std::move(held)), batch_(std::move(batch)) {}
+  Result run(bool interruptible) override { return batch_.run(interruptible); }
   bool is_small() const override { return false; }  // its requests should be on their way
 
  private:
-  struct Ending {
-    std::atomic<bool> done{false};
-    Result result = nccl_abi::kInProgress;
-    static void finished(void* arg, Result result) {
-      auto* ending = static_cast<Ending*>(arg);
-      ending->result = result;
-      ending->done.store(true, std::memory_order_release);
-    }
-  };
-  std::vector<std::pair<Held, P2pRequest>> requests_;
-  std::vector<std::unique_ptr<CollectiveTask>> collectives_;
+  std::vector<Held> held_;
+  Batch batch_;
 };
 
-// The open group of this thread; one task for each stream that it uses.
+// What a group has collected: for each stream of ours, or for all external ones together.
+struct Part {
+  StreamHandle stream;
+  std::vector<StreamHandle> others;  // external ones
+  Batch batch;
+  std::vector<Held> held;
+
+  bool is_on(StreamHandle s) const { return s == stream || std::find(others.begin(), others.end(), s) != others.end(); }
+  template <typename Operation>
+  void add(Held operation_on, const Operation& operation) {
+    batch.add(operation_on.comm(), operation);
+    held.push_back(std::move(operation_on));
+  }
+  Result start();
+};
+
+// The open group of this thread.
 struct Group {
   int depth = 0;
-  std::vector<std::pair<Stream*, std::unique_ptr<GroupTask>>> tasks;
+  std::vector<Part> parts;
 
-  GroupTask& task_of(Stream* stream) {
-    for (auto& [known, task] : tasks) {
-      if (known == stream) return *task;
+  Part& part_of(StreamHandle stream) {
+    for (Part& part : parts) {
+      if (part.is_on(stream)) return part;
     }
-    tasks.emplace_back(stream, std::make_unique<GroupTask>());
-    return *tasks.back().second;
+    if (!parts.empty() && external_streams() != nullptr) {
+      parts.front().others.push_back(stream);
+      return parts.front();
+    }
+    parts.push_back({stream, {}, {}, {}});
+    return parts.back();
   }
 };
 
 thread_local Group group;
 
-Result start(Stream* stream, std::unique_ptr<Stream::Task> task) {
-  if (stream == nullptr) return task->run(true);
-  return stream->enqueue(std::move(task)).is_ok() ? nccl_abi::kSuccess : nccl_abi::kSystemError;
+Result enqueue(StreamHandle stream, std::unique_ptr<Stream::Task> task) {
+  const bool queued = static_cast<Stream*>(stream)->enqueue(std::move(task)).is_ok();
+  return queued ? nccl_abi::kSuccess : nccl_abi::kSystemError;
+}
+
+Result Part::start() {
+  if (external_streams() != nullptr) return issue_externally(std::move(batch), stream, others);
+  if (stream == nullptr) return batch.run(true);
+  return enqueue(stream, std::make_unique<BatchTask>(std::move(batch), std::move(held)));
+}
+
+template <typename Operation>
+Result start_alone(Held held, const Operation& operation, StreamHandle stream) {
+  Part part{stream, {}, {}, {}};
+  part.add(std::move(held), operation);
+  return part.start();
+}
+
+// Not inlined: the way of what runs on the calling thread is short.
+[[gnu::noinline]] Result issue_for_later(Held held, const Collective& op, StreamHandle stream) {
+  if (group.depth != 0) {
+    group.part_of(stream).add(std::move(held), op);
+    return nccl_abi::kSuccess;
+  }
+  if (external_streams() != nullptr) return start_alone(std::move(held), op, stream);
+  return enqueue(stream, std::make_unique<CollectiveTask>(std::move(held), op));
 }
 
 }  // namespace
 
-Result issue(Communicator& comm, const Collective& op, Stream* stream) {
+Result issue(Communicator& comm, const Collective& op, StreamHandle stream) {
   Held held(comm);
   if (!held) return nccl_abi::kInvalidUsage;
-  if (group.depth == 0 && stream == nullptr) return comm.run(op, comm.timeout_ns(), true);
-  auto task = std::make_unique<CollectiveTask>(std::move(held), op);
-  if (group.depth == 0) return start(stream, std::move(task));
-  group.task_of(stream).add(std::move(task));
-  return nccl_abi::kSuccess;
+  if (group.depth == 0 && stream == nullptr && external_streams() == nullptr) {
+    return comm.run(op, comm.timeout_ns(), true);
+  }
+  return issue_for_later(std::move(held), op, stream);
 }
 
-Result issue(Communicator& comm, const P2pRequest& request, Stream* stream) {
+Result issue(Communicator& comm, const P2pRequest& request, StreamHandle stream) {
   Held held(comm);
   if (!held) return nccl_abi::kInvalidUsage;
   if (group.depth != 0) {
-    group.task_of(stream).add(std::move(held), request);
+    group.part_of(stream).add(std::move(held), request);
     return nccl_abi::kSuccess;
   }
-  if (stream == nullptr) return comm.post(request);
-  auto task = std::make_unique<GroupTask>();
-  task->add(std::move(held), request);
-  return start(stream, std::move(task));
+  if (external_streams() == nullptr && stream == nullptr) return comm.post(request);
+  return start_alone(std::move(held), request, stream);
 }
 
 Result group_start() {
@@ -144,8 +156,8 @@ Result group_end() {
   if (group.depth == 0) return nccl_abi::kInvalidUsage;
   if (--group.depth != 0) return nccl_abi::kSuccess;
   Result first = nccl_abi::kSuccess;
-  for (auto& [stream, task] : std::exchange(group.tasks, {})) {
-    const Result result = start(stream, std::move(task));
+  for (Part& part : std::exchange(group.parts, {})) {
+    const Result result = part.start();
     if (first == nccl_abi::kSuccess) first = result;
   }
   return first;

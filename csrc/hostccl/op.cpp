@@ -105,6 +105,18 @@ QueuedCollective::QueuedCollective(const Collective& op, int nranks) : op_(op) {
   own(op_.recv, recv_, nranks);
 }
 
+void QueuedCollective::relocate(void* (*to)(const void*)) {
+  for (void** address : {&op_.send.block, &op_.recv.block}) {
+    if (*address != nullptr) *address = to(*address);
+  }
+  for (std::vector<void*>* list : {&send_.list, &recv_.list}) {
+    for (void*& address : *list) {
+      if (address != nullptr) address = to(address);
+    }
+  }
+  if (op_.factor_at != nullptr) op_.factor_at = to(op_.factor_at);
+}
+
 void QueuedCollective::own(Parts& parts, OwnedParts& storage, int nranks) {
   if (parts.list) {
     storage.list.assign(parts.list, parts.list + nranks);

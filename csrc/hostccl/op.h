@@ -47,7 +47,8 @@ struct Collective {
   DataType type = nccl_abi::kInt8;
   Reduction reduction = Reduction::kSum;
   int root = 0;
-  double factor = 1;  // of kPreMulSum, this rank's own
+  double factor = 1;                // of kPreMulSum, this rank's own
+  const void* factor_at = nullptr;  // where to read it when the operation runs; null: it is known
   // What this rank gives: one piece (broadcast, all_reduce, reduce, all_gather, gather) or one per rank.
   Parts send{};
   // What this rank gets: one piece, or one per rank (all_gather, gather, all_to_all).
@@ -83,6 +84,8 @@ class QueuedCollective {
   QueuedCollective(QueuedCollective&&) = default;
   QueuedCollective& operator=(QueuedCollective&&) = default;
   const Collective& op() const { return op_; }
+  // Replaces every address of a caller's buffer.
+  void relocate(void* (*to)(const void*));
 
  private:
   struct OwnedParts {

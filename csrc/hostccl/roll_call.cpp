@@ -15,7 +15,9 @@ constexpr int kFirstReservedTag = INT_MIN;  // users' tags start above
 
 int arrival_tag(RollCallKind kind) { return kFirstReservedTag + 2 * static_cast<int>(kind); }
 OperationName name_of(RollCallKind kind) {
-  const char* const op = kind == RollCallKind::kSplit ? "split" : "monitored_barrier";
+  const char* op = "monitored_barrier";
+  if (kind == RollCallKind::kSplit) op = "split";
+  if (kind == RollCallKind::kWindow) op = "window registration";
   return {op, op, -1};
 }
 

@@ -91,6 +91,17 @@ TEST(mismatch_of_type_reduction_and_root) {
                   "root 0", "root 1");
 }
 
+TEST(mismatch_in_a_group_is_returned_by_its_end) {
+  const std::string errors = run_world(2, [](int rank, CommHandle comm) {
+    float data[4] = {};
+    expect_success(ncclGroupStart(), "start");
+    expect_success(ncclAllReduce(data, data, rank == 0 ? 3 : 4, kFloat32, kSum, comm, nullptr), "kept");
+    expect(ncclGroupEnd() == kInvalidUsage, "both see it");
+    expect(std::strstr(failure_of(comm).text, "float32[3]"), failure_of(comm).text);
+  });
+  CHECK_EQ(errors, std::string());
+}
+
 TEST(mismatch_of_pairwise_counts_is_seen_on_both_sides) {
   const std::string errors = run_world(2, [](int rank, CommHandle comm) {
     float in[8] = {}, out[8] = {};
