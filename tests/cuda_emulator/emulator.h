@@ -57,7 +57,9 @@ struct cuemu_live {
   size_t device_bytes;
 };
 void cuemu_count_live(struct cuemu_live* live);
-int cuemu_unsupported(const char* function);  // what the stubs call
+// What the stubs call. The driver's functions leave the runtime's last error alone.
+int cuemu_unsupported(const char* function);
+int cuemu_unsupported_driver(const char* function);
 
 #ifdef __cplusplus
 }

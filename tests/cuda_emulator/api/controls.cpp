@@ -38,6 +38,13 @@ struct Argument {
   }
 };
 
+void say_once(const char* function) {
+  static auto& mutex = *new std::mutex;
+  static auto& said = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  if (said.insert(function).second) log("%s is not emulated", function);
+}
+
 template <class Body>
 int guarded(const char* name, Body&& body) {
   Entry entry(name);
@@ -138,14 +145,15 @@ void cuemu_count_live(cuemu_live* live) {
 }
 
 int cuemu_unsupported(const char* function) {
-  static auto& mutex = *new std::mutex;
-  static auto& said = *new std::set<std::string>;
-  {
-    const std::lock_guard lock(mutex);
-    if (said.insert(function).second) log("%s is not emulated", function);
-  }
+  say_once(function);
   Entry entry(function);
   return entry.call_always([] { fail(kNotSupported); });
+}
+
+int cuemu_unsupported_driver(const char* function) {
+  say_once(function);
+  fault_point(function).pass();
+  return kNotSupported;
 }
 
 #pragma GCC visibility pop

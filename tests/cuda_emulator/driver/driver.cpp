@@ -113,6 +113,14 @@ CUEMU_EXPORT Result cuGetErrorName(Result error, const char** text) {
   return kSuccess;
 }
 
+// There is nothing to report: our errors are told where they happen.
+CUEMU_EXPORT Result cuLogsRegisterCallback(void (*)(), void*, void** handle) {
+  if (handle != nullptr) *handle = nullptr;
+  return kSuccess;
+}
+
+CUEMU_EXPORT Result cuLogsUnregisterCallback(void*) { return kSuccess; }
+
 CUEMU_EXPORT Result cuPointerGetAttribute(void* value, PointerAttribute attribute, DevicePointer pointer) {
   const auto* address = reinterpret_cast<const void*>(pointer);
   const int device = cuemu_device_of(address);
@@ -133,7 +141,7 @@ CUEMU_EXPORT Result cuPointerGetAttribute(void* value, PointerAttribute attribut
     case kPointerRangeSize:
       break;
   }
-  cuemu_unsupported("cuPointerGetAttribute");
+  cuemu_unsupported_driver("cuPointerGetAttribute");
   return kInvalidValue;
 }
 

@@ -1,0 +1,34 @@
+"""Loads the emulator before any test module here imports torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests import cuda_emulator
+
+# Here and not in a fixture: the test modules of this folder import torch, and they are imported right after this file.
+if "torch" not in sys.modules:
+    cuda_emulator.load()
+
+
+@pytest.fixture
+def emulator() -> Iterator[cuda_emulator.Emulator]:
+    """The emulator with no delays, no faults and healthy devices; it leaves it so too."""
+    if not cuda_emulator.is_loaded():
+        pytest.fail("torch was imported first: run the tests of this folder in a pytest of their own", pytrace=False)
+    loaded = cuda_emulator.load()
+    loaded.heal()
+    loaded.set_delays(cuda_emulator.Delays())
+    yield loaded
+    loaded.heal()
+    loaded.set_delays(cuda_emulator.Delays())
+
+
+@pytest.fixture
+def aten(emulator: cuda_emulator.Emulator) -> cuda_emulator.Emulator:
+    """The same, with ATen's CUDA ops."""
+    emulator.install_aten()
+    return emulator
