@@ -8,6 +8,7 @@
 #include "exit.h"
 #include "log.h"
 #include "settings.h"
+#include "touch.h"
 
 namespace cuemu {
 namespace {
@@ -130,6 +131,8 @@ const std::vector<Device*>& devices() {
     for (int i = 0; i < settings().devices; ++i) made->push_back(new Device(i, settings().memory_bytes));
     return made;
   }();
+  static std::once_flag explained;  // its handler asks for the devices
+  std::call_once(explained, explain_host_access);
   return all;
 }
 

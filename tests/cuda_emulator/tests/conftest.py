@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from ctypes import c_int
 
 import pytest
 
 from tests import cuda_emulator
+from tests.cuda_emulator.tests.runtime import Runtime
 
 # Here and not in a fixture: the test modules of this folder import torch, and they are imported right after this file.
 if "torch" not in sys.modules:
@@ -32,3 +34,11 @@ def aten(emulator: cuda_emulator.Emulator) -> cuda_emulator.Emulator:
     """The same, with ATen's CUDA ops."""
     emulator.install_aten()
     return emulator
+
+
+@pytest.fixture
+def cuda(emulator: cuda_emulator.Emulator) -> Runtime:
+    """The runtime without torch, on device 0. Whatever the test makes in it and leaves behind lives on."""
+    runtime = Runtime()
+    runtime.do("cudaSetDevice", c_int(0))
+    return runtime
