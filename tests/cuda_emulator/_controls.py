@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from enum import IntEnum
 from pathlib import Path
@@ -135,7 +135,7 @@ class Emulator:
     def live(self) -> LiveObjects:
         live = Live()
         self._library.cuemu_count_live(ctypes.byref(live))
-        return LiveObjects(**{name: getattr(live, name) for name, _ in Live._fields_})
+        return LiveObjects(**{field.name: getattr(live, field.name) for field in fields(LiveObjects)})
 
     # --- memory
 

@@ -74,9 +74,8 @@ CUEMU_EXPORT Error cudaEventSynchronize(EventHandle event) {
 
 CUEMU_EXPORT Error cudaEventElapsedTime(float* milliseconds, EventHandle start, EventHandle end) {
   static Entry entry("cudaEventElapsedTime");
-  return entry.call([&] {
-    *milliseconds = handles().events.get(start)->milliseconds_until(*handles().events.get(end));
-  });
+  return entry.call(
+      [&] { *milliseconds = handles().events.get(start)->milliseconds_until(*handles().events.get(end)); });
 }
 
 }  // namespace cuda_abi

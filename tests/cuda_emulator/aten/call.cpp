@@ -87,7 +87,8 @@ bool Call::returns_only_new_tensors() const {
   }
   const auto& results = schema_.returns();
   return !results.empty() && std::all_of(results.begin(), results.end(), [](const c10::Argument& result) {
-    return result.type()->kind() == c10::TypeKind::TensorType || result.type()->isSubtypeOf(*c10::ListType::ofTensors());
+    return result.type()->kind() == c10::TypeKind::TensorType ||
+           result.type()->isSubtypeOf(*c10::ListType::ofTensors());
   });
 }
 

@@ -21,13 +21,26 @@ namespace {
 
 // These launch no kernel: torch's own work on the emulated runtime as they are.
 constexpr std::string_view kKept[] = {
-    "_efficientzerotensor", "_local_scalar_dense", "_nested_view_from_buffer",
-    "_pin_memory",          "_reshape_alias",      "alias",
-    "as_strided",           "copy_",               "empty",
-    "empty_strided",        "is_pinned",           "is_set_to",
-    "native_dropout",       "record_stream",       "resize_",
-    "set_",                 "unfold",              "view",
-    "view_as_complex",      "view_as_real",
+    "_efficientzerotensor",
+    "_local_scalar_dense",
+    "_nested_view_from_buffer",
+    "_pin_memory",
+    "_reshape_alias",
+    "alias",
+    "as_strided",
+    "copy_",
+    "empty",
+    "empty_strided",
+    "is_pinned",
+    "is_set_to",
+    "native_dropout",
+    "record_stream",
+    "resize_",
+    "set_",
+    "unfold",
+    "view",
+    "view_as_complex",
+    "view_as_real",
 };
 
 void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {

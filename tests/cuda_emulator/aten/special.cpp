@@ -13,8 +13,7 @@ namespace cuemu_aten {
 namespace {
 
 bool is_plain_copy(const at::Tensor& to, const at::Tensor& from) {
-  const bool converts =
-      to.dtype() != from.dtype() || to.is_conj() != from.is_conj() || to.is_neg() != from.is_neg();
+  const bool converts = to.dtype() != from.dtype() || to.is_conj() != from.is_conj() || to.is_neg() != from.is_neg();
   if (converts || to.sizes() != from.sizes()) return false;
   return (to.is_contiguous() && from.is_contiguous()) ||
          (to.strides() == from.strides() && to.is_non_overlapping_and_dense());
@@ -47,11 +46,11 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   if (input.numel() == 0) return {output, mask};
   const double keep = train.value_or(true) ? 1 - p : 1;
   auto generator = generator_for_one_op(std::nullopt, input.device(), queue.is_capturing());
-  queue.add("aten::native_dropout", [keep, generator, in = shadow_of(input), out = shadow_of(output),
-                                     kept = shadow_of(mask)] {
-    kept.bernoulli_(keep, generator);
-    out.copy_(keep == 0 ? in.mul(0) : in.mul(kept).mul_(1 / keep));
-  });
+  queue.add("aten::native_dropout",
+            [keep, generator, in = shadow_of(input), out = shadow_of(output), kept = shadow_of(mask)] {
+              kept.bernoulli_(keep, generator);
+              out.copy_(keep == 0 ? in.mul(0) : in.mul(kept).mul_(1 / keep));
+            });
   return {output, mask};
 }
 

@@ -12,8 +12,8 @@ at::Tensor shadow_of(const at::Tensor& cuda) {
   c10::DataPtr bytes(cuemu_bytes(storage.data()), at::kCPU);
   c10::Storage mapped(c10::Storage::use_byte_size_t(), storage.nbytes(), std::move(bytes), /*allocator=*/nullptr,
                       /*resizable=*/false);
-  auto result = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(mapped), c10::DispatchKeySet(c10::DispatchKey::CPU), cuda.dtype());
+  auto result = at::detail::make_tensor<c10::TensorImpl>(std::move(mapped), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                         cuda.dtype());
   auto* impl = result.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(cuda.sizes(), cuda.strides(), cuda.storage_offset());
   if (cuda.is_conj()) result._set_conj(true);

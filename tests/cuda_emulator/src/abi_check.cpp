@@ -1,8 +1,10 @@
-// Holds our declaration of CUDA's ABI against the real headers, wherever those are found (-DCUEMU_CUDA_INCLUDE in CMake).
+// Holds our declaration of CUDA's ABI against the headers of CUDA 13, wherever those are found (CUEMU_CUDA_INCLUDE in CMake).
 // Compiles to nothing.
 #if __has_include(<cuda_runtime_api.h>)
-
 #include <cuda_runtime_api.h>
+#endif
+
+#if defined(CUDART_VERSION) && CUDART_VERSION >= 13000 && CUDART_VERSION < 14000
 
 #include "abi.h"
 
@@ -10,8 +12,10 @@ namespace {
 
 using namespace cuda_abi;
 
-static_assert(int{kInvalidValue} == int{cudaErrorInvalidValue} && int{kMemoryAllocation} == int{cudaErrorMemoryAllocation});
-static_assert(int{kInitializationError} == int{cudaErrorInitializationError} && int{kNoDevice} == int{cudaErrorNoDevice});
+static_assert(int{kInvalidValue} == int{cudaErrorInvalidValue} &&
+              int{kMemoryAllocation} == int{cudaErrorMemoryAllocation});
+static_assert(int{kInitializationError} == int{cudaErrorInitializationError} &&
+              int{kNoDevice} == int{cudaErrorNoDevice});
 static_assert(int{kInvalidDevice} == int{cudaErrorInvalidDevice});
 static_assert(int{kNoKernelImage} == int{cudaErrorNoKernelImageForDevice});
 static_assert(int{kPeerAccessUnsupported} == int{cudaErrorPeerAccessUnsupported});
@@ -55,7 +59,6 @@ static_assert(sizeof(MemAccess) == sizeof(cudaMemAccessDesc) && sizeof(MemPoolPr
 static_assert(sizeof(LaunchConfig) == sizeof(cudaLaunchConfig_t));
 static_assert(offsetof(LaunchConfig, stream) == offsetof(cudaLaunchConfig_t, stream));
 
-#if CUDART_VERSION >= 13000 && CUDART_VERSION < 14000
 static_assert(sizeof(DeviceProperties) == sizeof(cudaDeviceProp));
 static_assert(offsetof(DeviceProperties, total_memory) == offsetof(cudaDeviceProp, totalGlobalMem));
 static_assert(offsetof(DeviceProperties, major) == offsetof(cudaDeviceProp, major));
@@ -68,7 +71,6 @@ static_assert(offsetof(DeviceProperties, cooperative_launch) == offsetof(cudaDev
 static_assert(offsetof(DeviceProperties, shared_bytes_opt_in) == offsetof(cudaDeviceProp, sharedMemPerBlockOptin));
 static_assert(offsetof(DeviceProperties, host_register) == offsetof(cudaDeviceProp, hostRegisterSupported));
 static_assert(offsetof(DeviceProperties, memory_pools) == offsetof(cudaDeviceProp, memoryPoolsSupported));
-#endif
 
 }  // namespace
 

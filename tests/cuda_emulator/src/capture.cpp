@@ -136,8 +136,8 @@ void refuse_if_unsafe() {
   bool refused = false;
   for (const auto& capture : active()) {
     const bool mine = capture->thread == std::this_thread::get_id();
-    const bool forbids = mine ? capture->mode != kCaptureRelaxed
-                              : capture->mode == kCaptureGlobal && thread_mode == kCaptureGlobal;
+    const bool forbids =
+        mine ? capture->mode != kCaptureRelaxed : capture->mode == kCaptureGlobal && thread_mode == kCaptureGlobal;
     if (!forbids) continue;
     capture->is_invalid = true;
     refused = true;

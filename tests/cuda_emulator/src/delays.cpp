@@ -12,7 +12,7 @@ std::mutex& mutex() {
   return leaked;
 }
 
-Delays current;                      // GUARDED_BY(mutex())
+Delays current;                       // GUARDED_BY(mutex())
 std::atomic<uint64_t> generation{0};  // grows with each change of `current`
 
 }  // namespace

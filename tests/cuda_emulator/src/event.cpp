@@ -9,9 +9,9 @@ namespace cuemu {
 namespace {
 
 Op pass(std::shared_ptr<Recording> recording) {
-  return {.what = "event record",
-          .type = cuda_abi::kEventRecordNode,
-          .run = [recording = std::move(recording)] { recording->time = std::chrono::steady_clock::now(); }};
+  return {.what = "event record", .type = cuda_abi::kEventRecordNode, .run = [recording = std::move(recording)] {
+            recording->time = std::chrono::steady_clock::now();
+          }};
 }
 
 }  // namespace

@@ -55,17 +55,16 @@ Op GraphExec::launch() {
   for (size_t i = 0; i < external.size(); ++i) {
     if (body_->ops[i].at_launch) external[i] = body_->ops[i].at_launch();
   }
-  return {.what = "graph launch",
-          .type = cuda_abi::kChildGraphNode,
-          .run = [body = body_, external = std::move(external)] {
-            for (size_t i = 0; i < external.size(); ++i) {
-              if (external[i]) {
-                external[i]();
-              } else if (body->ops[i].run) {
-                Stream::run_work(body->ops[i]);
-              }
-            }
-          }};
+  return {
+      .what = "graph launch", .type = cuda_abi::kChildGraphNode, .run = [body = body_, external = std::move(external)] {
+        for (size_t i = 0; i < external.size(); ++i) {
+          if (external[i]) {
+            external[i]();
+          } else if (body->ops[i].run) {
+            Stream::run_work(body->ops[i]);
+          }
+        }
+      }};
 }
 
 }  // namespace cuemu

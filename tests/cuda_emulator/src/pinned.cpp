@@ -40,8 +40,7 @@ void PinnedMemory::add(void* start, size_t bytes, unsigned flags) {
   const auto* first = static_cast<std::byte*>(start);
   const std::lock_guard lock(mutex_);
   const auto after = pieces_.lower_bound(first + bytes);
-  const bool overlaps =
-      after != pieces_.begin() && std::prev(after)->first + std::prev(after)->second.bytes > first;
+  const bool overlaps = after != pieces_.begin() && std::prev(after)->first + std::prev(after)->second.bytes > first;
   require(!overlaps, cuda_abi::kHostMemoryAlreadyRegistered);
   pieces_[first] = {bytes, flags, false};
 }
@@ -64,8 +63,7 @@ PinnedMemory::Pieces::const_iterator PinnedMemory::find(const void* address) con
 bool PinnedMemory::contains(const void* address, size_t bytes) const {
   const std::lock_guard lock(mutex_);
   const auto piece = find(address);
-  return piece != pieces_.end() &&
-         static_cast<const std::byte*>(address) + bytes <= piece->first + piece->second.bytes;
+  return piece != pieces_.end() && static_cast<const std::byte*>(address) + bytes <= piece->first + piece->second.bytes;
 }
 
 unsigned PinnedMemory::flags_of(const void* address) const {

@@ -16,8 +16,8 @@ struct PoolsOfDevice {
 
 struct Registry {
   std::mutex mutex;
-  std::map<int, PoolsOfDevice> by_device;             // GUARDED_BY(mutex)
-  std::vector<std::weak_ptr<MemoryPool>> all;          // GUARDED_BY(mutex)
+  std::map<int, PoolsOfDevice> by_device;      // GUARDED_BY(mutex)
+  std::vector<std::weak_ptr<MemoryPool>> all;  // GUARDED_BY(mutex)
 };
 
 Registry& registry() {

@@ -44,8 +44,8 @@ class MemoryPool {
   };
 
   mutable std::mutex mutex_;
-  std::map<void*, uint64_t> used_;  // GUARDED_BY(mutex_): start -> bytes
-  std::vector<Block> idle_;         // GUARDED_BY(mutex_)
+  std::map<void*, uint64_t> used_;                                              // GUARDED_BY(mutex_): start -> bytes
+  std::vector<Block> idle_;                                                     // GUARDED_BY(mutex_)
   uint64_t used_bytes_ = 0, used_high_ = 0, reserved_ = 0, reserved_high_ = 0;  // GUARDED_BY(mutex_)
   uint64_t threshold_ = 0;                                                      // GUARDED_BY(mutex_)
   int reuse_[3] = {1, 1, 1};  // GUARDED_BY(mutex_): kept for who asks; only opportunistic reuse changes anything

@@ -90,7 +90,11 @@ bool Stream::quiesce(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   stopped_ = true;
   changed_.notify_all();
-  return changed_.wait_until(lock, deadline, [&] { return running_.empty(); });
+  if (!changed_.wait_until(lock, deadline, [&] { return running_.empty(); })) return false;
+  std::thread ending = std::move(thread_);
+  lock.unlock();
+  if (ending.joinable()) ending.join();
+  return true;
 }
 
 std::string Stream::describe() const {

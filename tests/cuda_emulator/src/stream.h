@@ -49,7 +49,7 @@ class Stream {
 
   void close();
   bool has_finished() const;  // after close: the thread will touch nothing any more
-  // Process exit: begin nothing new, and wait for what runs. False: it still runs.
+  // Process exit: begin nothing new, wait for what runs, end the thread. False: it still runs.
   bool quiesce(std::chrono::steady_clock::time_point deadline);
   std::string describe() const;
 
@@ -79,14 +79,14 @@ class Stream {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Item> queue_;   // GUARDED_BY(mutex_)
-  uint64_t pushed_ = 0;      // GUARDED_BY(mutex_)
-  std::string running_;      // GUARDED_BY(mutex_): empty while nothing runs
-  bool held_ = false;        // GUARDED_BY(mutex_)
-  bool closed_ = false;      // GUARDED_BY(mutex_)
-  bool stopped_ = false;     // GUARDED_BY(mutex_): the process exits
-  bool finished_ = false;    // GUARDED_BY(mutex_)
-  std::thread thread_;       // GUARDED_BY(mutex_)
+  std::deque<Item> queue_;  // GUARDED_BY(mutex_)
+  uint64_t pushed_ = 0;     // GUARDED_BY(mutex_)
+  std::string running_;     // GUARDED_BY(mutex_): empty while nothing runs
+  bool held_ = false;       // GUARDED_BY(mutex_)
+  bool closed_ = false;     // GUARDED_BY(mutex_)
+  bool stopped_ = false;    // GUARDED_BY(mutex_): the process exits
+  bool finished_ = false;   // GUARDED_BY(mutex_)
+  std::thread thread_;      // GUARDED_BY(mutex_)
 };
 
 }  // namespace cuemu

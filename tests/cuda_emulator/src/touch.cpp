@@ -33,7 +33,7 @@ void on_fault(int signal, siginfo_t* info, void*) {
 }  // namespace
 
 void explain_host_access() {
-  struct sigaction ours {};
+  struct sigaction ours{};
   ours.sa_sigaction = on_fault;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGSEGV, &ours, &previous);

@@ -1,7 +1,7 @@
 """Writes a C++ file of stubs: each function named in a list says once that it is not emulated, and returns its error.
 
-A function that is implemented must not be in the list: the linker refuses the second definition. Usage: generate.py LIST OUT REPORTER,
-the last being the function that a stub calls.
+A function that is implemented must not be in the list: the linker refuses the second definition.
+Usage: generate.py LIST OUT REPORTER, the last being the function that a stub calls.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from pathlib import Path
 def stubs(names: list[str], reporter: str) -> str:
     lines = [f'extern "C" int {reporter}(const char* function);', 'extern "C" {']
     lines += [
-        f'__attribute__((visibility("default"))) int {name}() {{ return {reporter}("{name}"); }}'
-        for name in names
+        f'__attribute__((visibility("default"))) int {name}() {{ return {reporter}("{name}"); }}' for name in names
     ]
     return "\n".join([*lines, "}", ""])
 

@@ -77,8 +77,11 @@ class Runtime:
     def fill(self, to: int, value: int, count: int, stream: int) -> None:
         self.do("cudaMemsetAsync", to, c_int(value), c_size_t(count), stream)
 
-    def host_function(self, stream: int, function: Callable[[], None]) -> None:
-        callback = _HOST_FUNCTION(lambda _: function())
+    def host_function(self, stream: int, function: Callable[[], object]) -> None:
+        def call(_: object) -> None:
+            function()
+
+        callback = _HOST_FUNCTION(call)
         self._callbacks.append(callback)
         self.do("cudaLaunchHostFunc", stream, ctypes.cast(callback, c_void_p), 0)
 

@@ -47,7 +47,7 @@ namespace {
 
 constexpr size_t kBytes = 4096;
 constexpr int kThreads = 4;
-constexpr int kRounds = 60;
+constexpr int kRounds = 200;
 constexpr unsigned kDeadlineSeconds = 120;
 
 std::atomic<int> live_arguments{0};
@@ -80,7 +80,8 @@ int fill(void* arg) {
 
 void queue_fill(StreamHandle stream, void* target, int value) {
   const auto destroy = [](void* arg) { delete static_cast<Work*>(arg); };
-  check(static_cast<Error>(cuemu_launch(stream, "fill", fill, destroy, new Work(target, value))), "cuemu_launch", __LINE__);
+  check(static_cast<Error>(cuemu_launch(stream, "fill", fill, destroy, new Work(target, value))), "cuemu_launch",
+        __LINE__);
 }
 
 // producer --event--> consumer, with streams that are destroyed while busy.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
-from tests.cuda_emulator import Emulator
+from tests.cuda_emulator import Delays, Emulator
 
 pytestmark = pytest.mark.usefixtures("aten")
 
@@ -21,9 +22,19 @@ def randn(device: str, *shape: int) -> Tensor:
 
 
 PROGRAMS: dict[str, Program] = {
-    "arithmetic": lambda d: [(randn(d, 5) + 1) * randn(d, 5) / 3, -randn(d, 3), randn(d, 4) > 0, randn(d, 2, 3).t() * 2],
+    "arithmetic": lambda d: [
+        (randn(d, 5) + 1) * randn(d, 5) / 3,
+        -randn(d, 3),
+        randn(d, 4) > 0,
+        randn(d, 2, 3).t() * 2,
+    ],
     "matmul": lambda d: [randn(d, 8, 8) @ randn(d, 8, 8), torch.bmm(randn(d, 2, 3, 4), randn(d, 2, 4, 5))],
-    "reductions": lambda d: [randn(d, 8, 8).sum(), randn(d, 8, 8).mean(0), randn(d, 8, 8).max(1)[0], randn(d, 8).argmax()],
+    "reductions": lambda d: [
+        randn(d, 8, 8).sum(),
+        randn(d, 8, 8).mean(0),
+        randn(d, 8, 8).max(1)[0],
+        randn(d, 8).argmax(),
+    ],
     "sorting": lambda d: [randn(d, 8).sort()[0], randn(d, 9).topk(3)[1], randn(d, 9).argsort(), randn(d, 9).median()],
     "indexing": lambda d: [
         randn(d, 8)[torch.tensor([1, 3]).to(d)],
@@ -32,9 +43,22 @@ PROGRAMS: dict[str, Program] = {
         torch.zeros(5, device=d).scatter_(0, torch.tensor([1, 2]).to(d), 1.0),
         torch.zeros(5, device=d).index_add_(0, torch.tensor([1, 1]).to(d), randn(d, 2)),
     ],
-    "shapes of the data": lambda d: [(x := randn(d, 10))[x > 0], (randn(d, 10) > 0).nonzero(), torch.unique(x.round())],
-    "joining": lambda d: [torch.cat([randn(d, 2), randn(d, 3)]), torch.stack([randn(d, 2), randn(d, 2)]), *randn(d, 6).split(2)],
-    "factories": lambda d: [torch.arange(10, device=d), torch.eye(3, device=d), torch.full((2,), 7, device=d), torch.linspace(0, 1, 5, device=d)],
+    "shapes of the data": lambda d: [
+        (x := randn(d, 10))[x > 0],
+        (randn(d, 10) > 0).nonzero(),
+        torch.unique(randn(d, 9).round()),
+    ],
+    "joining": lambda d: [
+        torch.cat([randn(d, 2), randn(d, 3)]),
+        torch.stack([randn(d, 2), randn(d, 2)]),
+        *randn(d, 6).split(2),
+    ],
+    "factories": lambda d: [
+        torch.arange(10, device=d),
+        torch.eye(3, device=d),
+        torch.full((2,), 7, device=d),
+        torch.linspace(0, 1, 5, device=d),
+    ],
     "out variants": lambda d: [
         torch.add(randn(d, 3), randn(d, 3), out=torch.empty(3, device=d)),
         torch.mm(randn(d, 2, 3), randn(d, 3, 4), out=torch.empty(2, 4, device=d)),
@@ -42,14 +66,20 @@ PROGRAMS: dict[str, Program] = {
     ],
     "foreach": lambda d: [*torch._foreach_add([randn(d, 2), randn(d, 3)], 1.0), *torch._foreach_norm([randn(d, 4)])],
     "conversions": lambda d: [
-        randn(d, 4).to(torch.float64), randn(d, 4, 4).t().contiguous(), randn(d, 4, 4)[::2, ::2].clone(), randn(d, 4).bfloat16(),
+        randn(d, 4).to(torch.float64),
+        randn(d, 4, 4).t().contiguous(),
+        randn(d, 4, 4)[::2, ::2].clone(),
+        randn(d, 4).bfloat16(),
         randn(d, 4).to(torch.complex64).conj().resolve_conj().real,
     ],
     "losses and norms": lambda d: [
-        F.softmax(randn(d, 4, 5), -1), F.cross_entropy(randn(d, 4, 5), torch.tensor([0, 1, 2, 3]).to(d)),
-        F.gelu(randn(d, 5)), F.layer_norm(randn(d, 3, 4), (4,)), F.embedding(torch.tensor([0, 2]).to(d), randn(d, 3, 4)),
+        functional.softmax(randn(d, 4, 5), -1),
+        functional.cross_entropy(randn(d, 4, 5), torch.tensor([0, 1, 2, 3]).to(d)),
+        functional.gelu(randn(d, 5)),
+        functional.layer_norm(randn(d, 3, 4), (4,)),
+        functional.embedding(torch.tensor([0, 2]).to(d), randn(d, 3, 4)),
     ],
-}  # fmt: skip
+}
 
 
 def same(program: Program) -> None:
@@ -72,7 +102,7 @@ def train(device: str, model: nn.Module, optimizer: Callable[..., torch.optim.Op
     losses = []
     for _ in range(5):
         steps.zero_grad()
-        loss = F.cross_entropy(model(x), y)
+        loss = functional.cross_entropy(model(x), y)
         loss.backward()
         steps.step()
         losses.append(loss.detach())
@@ -139,26 +169,24 @@ def test_computation_is_captured() -> None:
         torch.testing.assert_close(y, torch.relu(model(x)) * 2)
 
 
-def test_a_seed_decides_what_is_drawn_whatever_the_streams_do() -> None:
-    def draw(hold: int | None, aten: Emulator) -> list[Tensor]:
-        torch.cuda.manual_seed(7)
-        streams = [torch.cuda.Stream() for _ in range(4)]
-        drawn = []
-        for stream in streams:
-            with torch.cuda.stream(stream):
-                drawn.append(torch.rand(100, device="cuda"))
-                drawn.append(F.dropout(torch.ones(100, device="cuda")))
-        torch.cuda.synchronize()
-        return [values.cpu() for values in drawn]
+def draw_on_four_streams() -> list[Tensor]:
+    torch.cuda.manual_seed(7)
+    drawn = []
+    for stream in [torch.cuda.Stream() for _ in range(4)]:
+        with torch.cuda.stream(stream):
+            drawn += [torch.rand(100, device="cuda"), functional.dropout(torch.ones(100, device="cuda"))]
+    torch.cuda.synchronize()
+    return [values.cpu() for values in drawn]
 
-    from tests import cuda_emulator
 
-    first, second = (draw(None, cuda_emulator.load()) for _ in range(2))
+def test_a_seed_decides_what_is_drawn_whatever_the_streams_do(aten: Emulator) -> None:
+    cpu = torch.get_rng_state()
+    with aten.delays(Delays(random=timedelta(milliseconds=1), seed=1)):
+        first = draw_on_four_streams()
+    second = draw_on_four_streams()
     for a, b in zip(first, second, strict=True):
         assert torch.equal(a, b)
     assert not torch.equal(first[0], first[2])
-    cpu = torch.get_rng_state()
-    torch.rand(3, device="cuda")
     assert torch.equal(torch.get_rng_state(), cpu)  # the CPU's generator is nobody's business here
 
 
@@ -173,7 +201,7 @@ def test_each_replay_draws_anew() -> None:
 
 
 def test_dropout_keeps_its_share() -> None:
-    kept = (F.dropout(torch.ones(100_000, device="cuda"), 0.3) > 0).float().mean().item()
+    kept = (functional.dropout(torch.ones(100_000, device="cuda"), 0.3) > 0).float().mean().item()
     assert 0.68 < kept < 0.72
 
 

@@ -232,7 +232,7 @@ def test_external_events_record_with_each_launch(cuda: Runtime, stream: int) -> 
     seen: list[str] = []
     go = threading.Event()
     cuda.begin_capture(stream)
-    cuda.host_function(stream, lambda: go.wait(20) and None)
+    cuda.host_function(stream, lambda: go.wait(20))
     cuda.host_function(stream, lambda: seen.append("graph"))
     cuda.do("cudaEventRecordWithFlags", event, stream, c_uint(external))
     execution = cuda.instantiate(cuda.end_capture(stream))

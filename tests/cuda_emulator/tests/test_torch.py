@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from tests.cuda_emulator import Emulator
+from tests.cuda_emulator import Emulator, Options, environment
 
 
 def test_torch_sees_devices(emulator: Emulator) -> None:
@@ -22,8 +24,7 @@ def test_one_plus_one(aten: Emulator) -> None:
 
 
 def test_no_second_runtime_is_loaded(emulator: Emulator) -> None:
-    with open("/proc/self/maps") as maps:
-        assert not [line for line in maps if "libcudart" in line]
+    assert "libcudart" not in Path("/proc/self/maps").read_text()
 
 
 def test_between_devices(aten: Emulator) -> None:
@@ -73,8 +74,8 @@ def test_a_synchronization_inside_a_capture_is_refused(aten: Emulator) -> None:
     torch.cuda.synchronize()
 
 
-def run(program: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+def run(program: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
 
 
 def test_the_asynchronous_allocator_of_torch() -> None:
@@ -113,14 +114,6 @@ def test_loading_after_torch_is_refused() -> None:
 
 
 def test_the_environment_loads_it_too() -> None:
-    import os
-
-    from tests import cuda_emulator
-
-    program = "import torch; print(torch.cuda.device_count(), torch.arange(3).to('cuda:2').sum().cpu().item())"
-    variables = os.environ | cuda_emulator.environment(cuda_emulator.Options(devices=3))
-    done = subprocess.run(
-        [sys.executable, "-c", "import torch; print(torch.cuda.device_count(), torch.arange(3).to('cuda:2').cpu())"],
-        env=variables, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert done.stdout == "3 tensor([0, 1, 2])\n", (program, done.stderr)
+    variables = os.environ | environment(Options(devices=3))
+    done = run("import torch; print(torch.cuda.device_count(), torch.arange(3).to('cuda:2').cpu())", variables)
+    assert done.stdout == "3 tensor([0, 1, 2])\n", done.stderr
