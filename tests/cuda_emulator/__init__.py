@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ._build import BuildError, library_folder
+from ._build import BuildError, fits_torch, library_folder
 from ._controls import Delays, Emulator, EmulatorError, Error, LiveObjects
 from ._library import declare
 
@@ -28,6 +28,7 @@ __all__ = [
     "LiveObjects",
     "Options",
     "environment",
+    "fits_torch",
     "is_loaded",
     "load",
 ]

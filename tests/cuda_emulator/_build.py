@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,12 @@ def torch_folder() -> Path:
     if spec is None or spec.origin is None:
         raise BuildError("torch is not installed")
     return Path(spec.origin).parent
+
+
+def fits_torch() -> bool:
+    """Whether the installed torch is one for CUDA 13, which is what the libraries stand in for."""
+    version = (torch_folder() / "version.py").read_text()
+    return re.search(r"^cuda\b.*=\s*['\"]13\.", version, re.MULTILINE) is not None
 
 
 def library_folder() -> Path:
