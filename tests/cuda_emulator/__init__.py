@@ -41,13 +41,18 @@ class Options:
     devices: int = 2
     memory_mb: int = 8192  # of address space, for each device
     patience: timedelta = timedelta(seconds=120)  # a host thread that waits longer breaks the device and reports
+    delays: Delays = Delays()  # until a test sets others
     trace: bool = False  # failing calls go to stderr
 
     def variables(self) -> dict[str, str]:
+        fixed, random = self.delays.in_microseconds()
         return {
             "CUEMU_DEVICES": str(self.devices),
             "CUEMU_MEMORY_MB": str(self.memory_mb),
             "CUEMU_PATIENCE_S": str(int(self.patience.total_seconds())),
+            "CUEMU_DELAY_US": str(fixed),
+            "CUEMU_DELAY_RANDOM_US": str(random),
+            "CUEMU_DELAY_SEED": str(self.delays.seed),
             "CUEMU_TRACE": str(int(self.trace)),
         }
 

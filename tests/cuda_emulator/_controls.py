@@ -39,6 +39,11 @@ class Delays:
     random: timedelta = timedelta()
     seed: int = 0
 
+    def in_microseconds(self) -> tuple[int, int]:
+        """fixed, random"""
+        micro = timedelta(microseconds=1)
+        return self.fixed // micro, self.random // micro
+
 
 @dataclass(frozen=True, kw_only=True)
 class LiveObjects:
@@ -68,8 +73,7 @@ class Emulator:
     # --- delays and order
 
     def set_delays(self, delays: Delays) -> None:
-        micro = timedelta(microseconds=1)
-        self._library.cuemu_set_delays(delays.fixed // micro, delays.random // micro, delays.seed)
+        self._library.cuemu_set_delays(*delays.in_microseconds(), delays.seed)
 
     @contextmanager
     def delays(self, delays: Delays) -> Iterator[None]:

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <thread>
 
+#include "settings.h"
+
 namespace cuemu {
 namespace {
 
@@ -12,23 +14,27 @@ std::mutex& mutex() {
   return leaked;
 }
 
-Delays current;                       // GUARDED_BY(mutex())
-std::atomic<uint64_t> generation{0};  // grows with each change of `current`
+// Guarded by mutex().
+Delays& current() {
+  static Delays delays = settings().delays;
+  return delays;
+}
+
+std::atomic<uint64_t> generation{1};  // grows with each change of current()
 
 }  // namespace
 
 void set_delays(const Delays& delays) {
   const std::lock_guard lock(mutex());
-  current = delays;
+  current() = delays;
   generation.fetch_add(1, std::memory_order_release);
 }
 
 void DelaySource::pause() {
   const uint64_t now = generation.load(std::memory_order_acquire);
-  if (now == 0) return;
   if (now != generation_) {
     const std::lock_guard lock(mutex());
-    delays_ = current;
+    delays_ = current();
     generation_ = now;
     std::seed_seq seed{static_cast<uint32_t>(delays_.seed), static_cast<uint32_t>(delays_.seed >> 32),
                        static_cast<uint32_t>(number_)};

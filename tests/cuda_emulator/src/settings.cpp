@@ -25,6 +25,9 @@ Settings read() {
       .memory_bytes = static_cast<size_t>(number("CUEMU_MEMORY_MB", 8192)) << 20,
       .poison_bytes = static_cast<size_t>(number("CUEMU_POISON_KB", 2048)) << 10,
       .patience = std::chrono::seconds(number("CUEMU_PATIENCE_S", 120)),
+      .delays = {std::chrono::microseconds(number("CUEMU_DELAY_US", 0)),
+                 std::chrono::microseconds(number("CUEMU_DELAY_RANDOM_US", 0)),
+                 static_cast<uint64_t>(number("CUEMU_DELAY_SEED", 0))},
       .trace = number("CUEMU_TRACE", 0) != 0,
   };
 }

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "delays.h"
+
 namespace cuemu {
 
 struct Settings {
@@ -12,6 +14,7 @@ struct Settings {
   size_t memory_bytes;            // CUEMU_MEMORY_MB: address space of each device; pages are taken as they are touched
   size_t poison_bytes;            // CUEMU_POISON_KB: fresh memory is filled with 0xFF up to this size
   std::chrono::seconds patience;  // CUEMU_PATIENCE_S: a host thread that waits longer fails the device and reports
+  Delays delays;                  // CUEMU_DELAY_US, CUEMU_DELAY_RANDOM_US, CUEMU_DELAY_SEED: until a test sets others
   bool trace;                     // CUEMU_TRACE: every failing call goes to stderr
 };
 

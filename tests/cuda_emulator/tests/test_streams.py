@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from pathlib import Path
 
@@ -197,3 +198,14 @@ def test_a_held_stream_begins_nothing(cuda: Runtime, emulator: Emulator) -> None
         assert seen == []
     cuda.synchronize(Handle.cuda_stream)
     assert seen == [1]
+
+
+def test_a_host_function_reaches_device_memory(cuda: Runtime, emulator: Emulator) -> None:
+    """The way of a libnccl stand-in: emulator.h."""
+    stream, device = cuda.stream(), cuda.malloc(8)
+    library = ctypes.CDLL(None)  # nothing was linked: the symbols are global
+    library.cuemu_bytes.restype = ctypes.c_void_p
+    cuda.fill(device, 0, 8, stream)
+    cuda.host_function(stream, lambda: ctypes.memmove(library.cuemu_bytes(ctypes.c_void_p(device)), b"from NCCL", 8))
+    cuda.synchronize(stream)
+    assert emulator.bytes_at(device, 8) == b"from NCC"
