@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ._build import BuildError, fits_torch, library_folder
@@ -41,7 +41,7 @@ class Options:
     devices: int = 2
     memory_mb: int = 8192  # of address space, for each device
     patience: timedelta = timedelta(seconds=120)  # a host thread that waits longer breaks the device and reports
-    delays: Delays = Delays()  # until a test sets others
+    delays: Delays = field(default_factory=Delays)  # until a test sets others
     trace: bool = False  # failing calls go to stderr
 
     def variables(self) -> dict[str, str]:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent
 ROOT = SOURCES.parents[1]
-_COMPILED = {".cpp", ".h", ".txt", ".map", ".py"}
-_FOLDERS = ("", "src", "api", "driver", "stubs", "aten")
+_COMPILED = {".cpp", ".h", ".txt", ".map"}
+_FOLDERS = ("", "src", "api", "driver", "stubs", "aten", "tests")
 
 
 class BuildError(RuntimeError):
