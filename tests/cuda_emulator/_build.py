@@ -40,7 +40,7 @@ def fits_torch() -> bool:
 
 
 def library_folder() -> Path:
-    """The folder with up-to-date libraries. Builds them first if need be: one minute and a half on two cores."""
+    """The folder with up-to-date libraries. Builds them first if need be: half a minute on two cores."""
     folder = ROOT / "build" / f"cuda_emulator-{sys.implementation.cache_tag}"
     stamp = folder / "built"
     if _is_current(stamp):

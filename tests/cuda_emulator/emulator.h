@@ -7,7 +7,7 @@
 // Reaching device memory. A pointer from cudaMalloc may be dereferenced by nobody, but the same bytes are mapped a second
 // time: cuemu_bytes(pointer) is where. It may be used
 //   * by device work: a host function (cudaLaunchHostFunc, cuemu_launch), which runs on the thread of its stream, in order;
-//   * by any thread that such work waits for, and by other processes' agents through it, as long as the work has not returned.
+//   * by any thread that such work waits for, as long as the work has not returned.
 // Anywhere else it would be the race that the emulator exists to show. Pinned and pageable host pointers come back as they are.
 // The address stays good until cudaFree. cuemu_check tells whether a range lies in one live allocation.
 //
