@@ -13,7 +13,7 @@ NATIVE := setup_ext.py CMakeLists.txt $(shell find csrc cmake -name '*.h' -o -na
 VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
-.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank upstream-part upstream bench docs format tidy clean
+.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank emulator upstream-part upstream bench docs format tidy clean
 .NOTPARALLEL:
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test       all tests that fit in a few minutes"
 	@echo "make lint       ruff, mypy, clang-format"
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
+	@echo "make emulator   tests of the emulated CUDA, on a torch for CUDA 13 (no GPU needed)"
 	@echo "make upstream   torch's own distributed suite, whole, at 2 and 3 ranks (10 minutes)"
 	@echo "make bench      us, gloo and the MPIs, interleaved"
 	@echo "make docs       the generated pages of docs/"
@@ -46,7 +47,7 @@ demo: setup
 	$(PY) examples/demo.py
 
 # Each step prints its own summary; the first that fails ends the run.
-test: unit cpp-test multirank upstream-part
+test: unit cpp-test multirank emulator upstream-part
 	$(say) "all tests passed"
 
 unit: setup
@@ -64,6 +65,11 @@ $(VARIANTS): $(VENV)/.stamp-torch
 multirank: setup
 	$(say) "multirank tests"
 	$(PY) -m pytest -q tests/multirank
+
+# A pytest of its own: the emulator must be loaded before torch.
+emulator: setup
+	$(say) "the emulated CUDA"
+	$(PY) -m pytest -q tests/cuda_emulator/tests
 
 upstream-part: setup
 	$(say) "torch's own suite, the part that touches every op"
