@@ -13,7 +13,7 @@ NATIVE := setup_ext.py CMakeLists.txt $(shell find csrc cmake -name '*.h' -o -na
 VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
-.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank emulator upstream-part upstream bench docs format tidy clean
+.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank emulator cuda upstream-part upstream bench docs format tidy clean
 .NOTPARALLEL:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make lint       ruff, mypy, clang-format"
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
 	@echo "make emulator   tests of the emulated CUDA, on a torch for CUDA 13 (no GPU needed)"
+	@echo "make cuda       tests of GPU tensors on the emulated CUDA (no GPU needed)"
 	@echo "make upstream   torch's own distributed suite, whole, at 2 and 3 ranks (10 minutes)"
 	@echo "make bench      us, gloo and the MPIs, interleaved"
 	@echo "make docs       the generated pages of docs/"
@@ -47,7 +48,7 @@ demo: setup
 	$(PY) examples/demo.py
 
 # Each step prints its own summary; the first that fails ends the run.
-test: unit cpp-test multirank emulator upstream-part
+test: unit cpp-test multirank emulator cuda upstream-part
 	$(say) "all tests passed"
 
 unit: setup
@@ -70,6 +71,11 @@ multirank: setup
 emulator: setup
 	$(say) "the emulated CUDA"
 	$(PY) -m pytest -q tests/cuda_emulator/tests
+
+# Likewise.
+cuda: setup
+	$(say) "GPU tensors on the emulated CUDA"
+	$(PY) -m pytest -q tests/cuda
 
 upstream-part: setup
 	$(say) "torch's own suite, the part that touches every op"

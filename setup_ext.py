@@ -17,11 +17,10 @@ from pathlib import Path
 
 import torch
 from setuptools import Extension
-from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CppExtension, include_paths
+from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
 
 ROOT = Path(__file__).resolve().parent
 CSRC = ROOT / "csrc"
-GPU_DRIVER = CSRC / "nccl2" / "driver" / "cuda"
 WITH_TORCH = CSRC / "nccl2" / "c10d"
 
 # Tools that pip put beside this interpreter win over those of the system, whether or not the environment is activated.
@@ -33,16 +32,11 @@ def jobs() -> int:
     return int(os.environ.get("MAX_JOBS", os.cpu_count() or 1))
 
 
-def gpu_driver() -> tuple[Path | None, str]:
-    """The folder with the CUDA runtime's headers if the GPU driver can be built, and why or why not."""
-    if not GPU_DRIVER.is_dir():
-        return None, "left out: this version has none yet"
+def gpu_support() -> str:
+    """What GPU tensors need of this torch. The code for them is always built: it finds CUDA and NCCL when it runs."""
     if torch.version.cuda is None:
-        return None, "left out: this torch is built without CUDA"
-    for home in (CUDA_HOME, "/usr/local/cuda"):
-        if home and (Path(home) / "include" / "cuda_runtime_api.h").is_file():
-            return Path(home) / "include", f"built with the headers of {home}"
-    return None, "left out: no cuda_runtime_api.h found; set CUDA_HOME"
+        return "not with this torch, which is built without CUDA"
+    return f"with the CUDA {torch.version.cuda} and the NCCL that this torch loads; no CUDA header is needed"
 
 
 class BuildExt(BuildExtension):
@@ -57,7 +51,7 @@ class BuildExt(BuildExtension):
 
     def run(self) -> None:
         os.environ["MAX_JOBS"] = str(jobs())
-        print(f"pycomms: GPU driver: {gpu_driver()[1]}", file=sys.stderr, flush=True)
+        print(f"pycomms: GPU tensors: {gpu_support()}", file=sys.stderr, flush=True)
         self._build_hostccl()
         super().run()
 
@@ -100,21 +94,12 @@ class BuildExt(BuildExtension):
 
 def _extension() -> Extension:
     sources = sorted([*CSRC.glob("base/**/*.cpp"), *CSRC.glob("nccl2/**/*.cpp")])
-    include_dirs = [str(CSRC)]
-    macros: list[tuple[str, str | None]] = []
-    cuda, _ = gpu_driver()
-    if cuda:
-        include_dirs.append(str(cuda))
-        macros.append(("PYCOMMS_WITH_CUDA", "1"))
-    else:
-        sources = [s for s in sources if GPU_DRIVER not in s.parents]
     # Named as system folders too, so that warnings are about our code and not about torch's headers.
     system = [option for path in include_paths() for option in ("-isystem", path)]
     extension: Extension = CppExtension(
         "pycomms._C",
         [str(s.relative_to(ROOT)) for s in sources],
-        include_dirs=include_dirs,
-        define_macros=macros,
+        include_dirs=[str(CSRC)],
         extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra", *system],
         extra_link_args=["-Wl,--strip-debug"],
     )

@@ -10,8 +10,17 @@ class Connect(enum.Enum):
     LAZY = ...
 
 class Options(_Backend.Options):
-    def __init__(self, *, timeout: timedelta = ..., connect: Connect = ...) -> None: ...
+    def __init__(
+        self,
+        *,
+        timeout: timedelta = ...,
+        connect: Connect = ...,
+        is_high_priority_stream: bool = ...,
+        blocking_wait: bool = ...,
+    ) -> None: ...
     connect: Connect
+    is_high_priority_stream: bool
+    blocking_wait: bool
 
 class Backend(_Backend):
     def split(self, store: Store, ranks: list[int], options: Options) -> Backend | None: ...

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 import torch.distributed as dist
 
 from pycomms.process_group._create import create_backend
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 NAMES = ("nccl2", "pycomms")
 DEVICES = ("cpu", "cuda")
-
-
-class _Plugin(NamedTuple):
-    creator: Callable[..., Any]
-    extended_api: bool
-    devices: tuple[str, ...]
-
-
-_builtin: _Plugin | None = None
 
 
 def register() -> None:
@@ -29,11 +15,6 @@ def register() -> None:
 
     A backend that torch itself has under the name ``nccl2`` (torch >= 2.14) is replaced; see :func:`builtin_nccl2`.
     """
-    global _builtin
-    plugin = dist.Backend._plugins.get("NCCL2")
-    if plugin is not None and plugin.creator_fn is not create_backend:
-        devices = tuple(dist.Backend.backend_capability["nccl2"])
-        _builtin = _Plugin(plugin.creator_fn, plugin.extended_api, devices)
     for name in NAMES:
         known = dist.Backend._plugins.get(name.upper())
         if known is None or known.creator_fn is not create_backend:
@@ -46,7 +27,10 @@ def builtin_nccl2(name: str = "builtin_nccl2") -> str:
     Raises:
         LookupError: this torch has none.
     """
-    if _builtin is None:
+    # torch registers it when somebody asks for "nccl2", which is us by then: so it is found by its maker.
+    creator = getattr(dist.distributed_c10d, "_create_nccl2_process_group", None)
+    if creator is None or not dist.is_nccl_available():
         raise LookupError("this torch has no nccl2 backend of its own (torch >= 2.14 with NCCL does)")
-    dist.Backend.register_backend(name, _builtin.creator, _builtin.extended_api, list(_builtin.devices))
+    if name.upper() not in dist.Backend._plugins:
+        dist.Backend.register_backend(name, creator, extended_api=True, devices=["cuda"])
     return name

@@ -42,7 +42,7 @@ class Result:
     shared: bool = False  # every rank must have got the same bits
 
     def error(self) -> str | None:
-        return self.expected.error(self.actual, self.start)
+        return self.expected.error(self.actual.cpu(), self.start)
 
 
 @dataclass
@@ -54,6 +54,7 @@ class Site:
     world: int
     group: dist.ProcessGroup | None = None
     strict: bool = True
+    device: str = "cpu"
     pending: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -76,13 +77,13 @@ class Site:
         return rank if self.group is None else dist.get_global_rank(self.group, rank)
 
     def mine(self, count: int, start: int = 0) -> torch.Tensor:
-        return self.inputs.take(self.rank, start, count)
+        return self.inputs.take(self.rank, start, count).to(self.device)
 
     def empty(self, count: int) -> torch.Tensor:
         """An output, filled with something that is not the result."""
         filled = torch.empty(count, dtype=self.case.dtype)
         filled.view(torch.uint8).fill_(1)
-        return filled
+        return filled.to(self.device)
 
     def reduction(self) -> Any:
         if self.case.reduction == "PREMUL_SUM":

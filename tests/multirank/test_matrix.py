@@ -29,12 +29,12 @@ LARGE_BYTES = 64 << 20
 _SHOWN = 20
 
 
-def check_cases(rank: int, world: int, cases: list[Case]) -> Tally:
+def check_cases(rank: int, world: int, cases: list[Case], device: str = "cpu") -> Tally:
     checked: Counter[str] = Counter()
     failures: list[str] = []
     digests: list[tuple[str, int]] = []
     for case in cases:
-        site = Site(case, rank, world, strict=context().backend == "nccl2")
+        site = Site(case, rank, world, strict=context().backend == "nccl2", device=device)
         try:
             results = OPERATIONS[case.op](site)
             site.wait()
@@ -51,15 +51,15 @@ def check_cases(rank: int, world: int, cases: list[Case]) -> Tally:
 
 
 def _digest(tensor: torch.Tensor) -> int:
-    return zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return zlib.crc32(tensor.reshape(-1).view(torch.uint8).cpu().numpy().data)
 
 
-def _moving(world: int) -> Iterator[Case]:
+def moving_cases(world: int) -> Iterator[Case]:
     for op, dtype in product(MOVING, DTYPES):
         yield from _sized(world, Case(op=op, dtype=dtype, counts=()))
 
 
-def _reducing(world: int) -> Iterator[Case]:
+def reducing_cases(world: int) -> Iterator[Case]:
     for op, dtype, reduction in product(REDUCING, DTYPES, REDUCTIONS):
         if has_meaning(dtype, reduction):
             yield from _sized(world, Case(op=op, dtype=dtype, reduction=reduction, counts=()))
@@ -92,9 +92,11 @@ def _large(world: int) -> Iterator[Case]:
             yield Case(op=op, dtype=dtype, reduction=reduction if op in REDUCING else "", counts=counts, root=world - 1)
 
 
-def _run(ranks: Ranks, world: int, cases: list[Case], record: pytest.FixtureRequest) -> None:
+def run_cases(
+    ranks: Ranks, world: int, cases: list[Case], record: pytest.FixtureRequest, device: str = "cpu"
+) -> None:
     asked = [case for case in cases if supported(ranks.backend, case)]
-    tallies: list[Tally] = ranks.run(check_cases, asked, world=world, timeout=110.0)
+    tallies: list[Tally] = ranks.run(check_cases, asked, device, world=world, timeout=110.0)
     failures = [f"rank {rank}: {text}" for rank, tally in enumerate(tallies) for text in tally.failures]
     first = tallies[0].digests
     for rank, tally in enumerate(tallies):
@@ -106,14 +108,14 @@ def _run(ranks: Ranks, world: int, cases: list[Case], record: pytest.FixtureRequ
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_moving(ranks: Ranks, world: int, request: pytest.FixtureRequest) -> None:
-    _run(ranks, world, list(_moving(world)), request)
+    run_cases(ranks, world, list(moving_cases(world)), request)
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_reducing(ranks: Ranks, world: int, request: pytest.FixtureRequest) -> None:
-    _run(ranks, world, list(_reducing(world)), request)
+    run_cases(ranks, world, list(reducing_cases(world)), request)
 
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_large(ranks: Ranks, world: int, request: pytest.FixtureRequest) -> None:
-    _run(ranks, world, list(_large(world)), request)
+    run_cases(ranks, world, list(_large(world)), request)

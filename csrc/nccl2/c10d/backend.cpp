@@ -2,6 +2,7 @@
 #include "nccl2/c10d/backend.h"
 
 #include <ATen/ops/from_blob.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 #include <thread>
@@ -76,6 +77,7 @@ Backend::Backend(std::shared_ptr<Lanes> lanes, c10::intrusive_ptr<GroupOptions> 
 
 Backend::~Backend() {
   const ReleaseGil gil;  // threads that are to end may want it
+  close_block_of_this_thread();
   // The lanes go with it: here, and not when the members go, for a thread of theirs may want the GIL.
   tear_down(std::move(lanes_), [](Lanes& lanes) { lanes.abort("the group was destroyed"); });
 }
@@ -91,6 +93,7 @@ void Backend::tear_down(std::shared_ptr<Lanes> lanes, Step step) {
 }
 
 void Backend::abort() {
+  close_block_of_this_thread();
   tear_down(lanes_, [](Lanes& lanes) { lanes.abort("the group was aborted by this process"); });
 }
 
@@ -119,14 +122,25 @@ c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c1
   std::unique_ptr<Communicator> child;
   throw_if(communicator_->split(color, communicator_options(rank, static_cast<int>(ranks.size()), *options, hooks),
                                 rank, &child));
-  return c10::intrusive_ptr<Backend>::reclaim(new Backend(
-      std::make_shared<Lanes>(store, std::shared_ptr(std::move(child)), std::move(hooks)), std::move(options)));
+  auto lanes = std::make_shared<Lanes>(store, std::shared_ptr(std::move(child)), hooks);
+  if (const auto parent = lanes_->device_if_made()) {
+    const c10::OptionalDeviceGuard here(parent->device());
+    CommunicatorOptions on_gpu = communicator_options(rank, static_cast<int>(ranks.size()), *options, hooks);
+    on_gpu.outer = Lanes::members_of(lanes->main());
+    throw_if(parent->communicator().split(color, on_gpu, rank, &child));
+    lanes->adopt(DeviceGroup::around(*parent, std::move(child), options->is_high_priority_stream, on_gpu.outer));
+  }
+  return c10::intrusive_ptr<Backend>::unsafe_steal_from_new(new Backend(std::move(lanes), std::move(options)));
 }
 
 void Backend::perform_nocolor_split() {
+  const CommunicatorOptions nobody = communicator_options(0, 0, *options_, lanes_->hooks());
   std::unique_ptr<Communicator> none;
-  throw_if(
-      communicator_->split(nccl_abi::kSplitNoColor, communicator_options(0, 0, *options_, lanes_->hooks()), 0, &none));
+  throw_if(communicator_->split(nccl_abi::kSplitNoColor, nobody, 0, &none));
+  if (const auto on_gpu = lanes_->device_if_made()) {
+    const c10::OptionalDeviceGuard here(on_gpu->device());
+    throw_if(on_gpu->communicator().split(nccl_abi::kSplitNoColor, nobody, 0, &none));
+  }
 }
 
 void Backend::check_member(int rank) const {
@@ -136,8 +150,11 @@ void Backend::check_member(int rank) const {
   }
 }
 
-void Backend::eagerConnectSingleDevice(at::Device) {
+void Backend::eagerConnectSingleDevice(at::Device device) {
   throw_if(communicator_->become_ready(Deadline::after(communicator_->timeout())));
+  if (!device.is_cuda()) return;
+  const c10::OptionalDeviceGuard here(device);
+  throw_if(device_group(device)->communicator().become_ready(Deadline::after(communicator_->timeout())));
 }
 
 // --- Timeouts and observers ------------------------------------------------------------------------------------------

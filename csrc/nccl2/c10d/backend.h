@@ -7,6 +7,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <thread>
+
 #include "nccl2/c10d/abort_hooks.h"
 #include "nccl2/c10d/compat.h"
 #include "nccl2/c10d/ephemeral_timeout.h"
@@ -31,11 +33,12 @@ class Backend final : public ::c10d::Backend {
 
   const std::string getBackendName() const override { return kBackendName; }
   bool supportsSplitting() const override { return true; }
-  // torch asks only to put batch_isend_irecv into a block. Requests on CPU tensors are independent of each other without
-  // one, and a block would swallow what other threads issue meanwhile, and all that follows when a call in it is refused.
-  // startCoalescing and endCoalescing work.
-  bool supportsCoalescing() const override { return false; }
+  // torch asks only to put batch_isend_irecv into a block. NCCL needs that: its operations run one after the other. Requests
+  // on CPU tensors are independent of each other without one, and a block would swallow what other threads issue meanwhile,
+  // and all that follows when a call in it is refused. startCoalescing and endCoalescing always work.
+  bool supportsCoalescing() const override { return serves_gpu(); }
   bool supportsTimeEstimation() const override { return false; }
+  bool serves_gpu() const;
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
 
   // --- Collectives (collectives.cpp) ---
@@ -112,7 +115,11 @@ class Backend final : public ::c10d::Backend {
     if (block_scope_.has_ended()) close_block();
     return block_ != nullptr;
   }
-  std::shared_ptr<TensorOp> close_block();
+  // *failed: what could not be issued, and why. It is what the operations of the block end with, too.
+  std::shared_ptr<TensorOp> close_block(Error* failed = nullptr);
+  void close_block_of_this_thread() {  // before the group ends: nobody else will
+    if (block_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id()) close_block();
+  }
 
   // What the frame must know about an operation.
   struct OpArgs {
@@ -122,6 +129,15 @@ class Backend final : public ::c10d::Backend {
   };
   template <typename Call>
   WorkPtr collective(const OpArgs& op, TensorList outputs, at::ArrayRef<at::Tensor> inputs, Call&& call);
+  template <typename Call>
+  WorkPtr on_device(const OpArgs& op, at::Device device, TensorList outputs, at::ArrayRef<at::Tensor> inputs,
+                    Call&& call);
+  std::shared_ptr<DeviceGroup> device_group(at::Device device);
+  std::shared_ptr<TensorOp> open_device_block(DeviceCommunicator& operations, const c10::Stream& stream,
+                                              const IssueOptions& options);
+  std::shared_ptr<TensorOp> close_device_block(Error* failed);
+  void check_thread_of_block(const char* op, bool in_block);
+  WorkPtr device_barrier(at::Device device, const ::c10d::BarrierOptions& opts);
   template <typename Call>
   WorkPtr request(OpKind kind, const at::Tensor& tensor, Call&& call);
   c10::intrusive_ptr<Work> make_work(OpKind kind, TensorList outputs, at::ArrayRef<at::Tensor> inputs);
@@ -146,6 +162,8 @@ class Backend final : public ::c10d::Backend {
   // Between startCoalescing and endCoalescing; of the issuing thread.
   std::shared_ptr<TensorOp> block_;
   CallerScope block_scope_;
+  std::atomic<std::thread::id> block_thread_{};  // nobody's while no block is open
+  std::shared_ptr<TensorOp> device_block_;  // what is in the block on the GPU; made by the first such operation
 };
 
 }  // namespace pycomms::c10d_backend

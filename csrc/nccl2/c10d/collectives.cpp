@@ -20,7 +20,7 @@ WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opt
   if (tensor.is_sparse()) [[unlikely]]
     return allreduce_sparse(tensors, opts);
   const Buffer buffer = to_buffer("all_reduce", "tensor", tensor, Use::kReduce);
-  Reduction reduction("all_reduce", opts.reduceOp, tensor.scalar_type());
+  Reduction reduction("all_reduce", opts.reduceOp, tensor);
   const SharedPlace shared = shared_place(tensor);
   return collective({OpKind::kAllReduce, opts.asyncOp, opts.timeout}, {tensor}, tensors,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
@@ -63,7 +63,7 @@ WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCo
   std::vector<Reduction> reductions;
   for (const at::Tensor& tensor : tensors) {
     buffers.push_back(to_buffer("all_reduce_coalesced", "tensor", tensor, Use::kReduce));
-    reductions.emplace_back("all_reduce_coalesced", opts.reduceOp, tensor.scalar_type());
+    reductions.emplace_back("all_reduce_coalesced", opts.reduceOp, tensor);
   }
   return collective(
       {OpKind::kAllReduceCoalesced, opts.asyncOp, opts.timeout}, {tensors.begin(), tensors.end()}, tensors,
@@ -78,7 +78,7 @@ WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCo
 WorkPtr Backend::reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) {
   const at::Tensor& tensor = single("reduce", tensors);
   const Buffer buffer = to_buffer("reduce", "tensor", tensor, Use::kReduce);
-  Reduction reduction("reduce", opts.reduceOp, tensor.scalar_type());
+  Reduction reduction("reduce", opts.reduceOp, tensor);
   check_rank("reduce", "root", opts.rootRank, size_);
   return collective({OpKind::kReduce, opts.asyncOp, opts.timeout}, {tensor}, tensors,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
@@ -89,7 +89,10 @@ WorkPtr Backend::reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) {
                     });
 }
 
+// With a GPU in the group it is a barrier for that too; a group that has not touched one is not made to.
 WorkPtr Backend::barrier(const ::c10d::BarrierOptions& opts) {
+  if (opts.device.has_value() && opts.device->is_cuda()) return device_barrier(*opts.device, opts);
+  if (const auto group = lanes_->device_if_made()) return device_barrier(group->device(), opts);
   return collective(
       {OpKind::kBarrier, opts.asyncOp, opts.timeout}, {}, {},
       [](const Engine& engine, CommHandle comm, StreamHandle stream) { return engine.host.barrier(comm, stream); });

@@ -8,6 +8,7 @@
 
 #include "nccl2/c10d/compat.h"
 #include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/nccl_types.h"
 
 namespace pycomms::c10d_backend {
 namespace {
@@ -120,10 +121,13 @@ RedOp to_red_op(const char* op, const ReduceOp& reduction, at::ScalarType type) 
   throw_value_error(op, "unknown ReduceOp");
 }
 
-Reduction::Reduction(const char* op, const ReduceOp& reduction, at::ScalarType type)
-    : op_(to_red_op(op, reduction, type)), is_premul_(reduction.op_ == ReduceOp::PREMUL_SUM) {
+Reduction::Reduction(const char* op, const ReduceOp& reduction, const at::Tensor& tensor)
+    : op_(tensor.is_cuda() ? to_nccl_red_op(op, reduction, tensor.scalar_type())
+                           : to_red_op(op, reduction, tensor.scalar_type())),
+      is_premul_(reduction.op_ == ReduceOp::PREMUL_SUM) {
   if (!is_premul_) [[likely]]
     return;
+  const at::ScalarType type = tensor.scalar_type();
   if (type == at::kBool) throw_type_error(op, "ReduceOp.PREMUL_SUM has no meaning for bool");
   const auto* supplement = dynamic_cast<::c10d::PreMulSumSupplement*>(reduction.supplement_.get());
   if (supplement == nullptr) throw_value_error(op, "ReduceOp.PREMUL_SUM without a factor");

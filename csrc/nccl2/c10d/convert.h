@@ -2,6 +2,7 @@
 // Pure functions, any thread. Must not know: communicators.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -25,7 +26,8 @@ RedOp to_red_op(const char* op, const ::c10d::ReduceOp& reduction, at::ScalarTyp
 // The reduction of one engine call; makes and frees the engine's object for PREMUL_SUM.
 class Reduction {
  public:
-  Reduction(const char* op, const ::c10d::ReduceOp& reduction, at::ScalarType type);
+  // In the words of the engine that serves the tensor's device.
+  Reduction(const char* op, const ::c10d::ReduceOp& reduction, const at::Tensor& tensor);
 
   // run(RedOp) -> EngineResult
   template <typename Run>

@@ -3,15 +3,21 @@
 #pragma once
 
 #include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
 
 #include "nccl2/c10d/backend.h"
 #include "nccl2/c10d/convert.h"
+#include "nccl2/c10d/device_streams.h"
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/tensor_checks.h"
 #include "nccl2/c10d/work.h"
 #include "nccl2/core/launch.h"
 
 namespace pycomms::c10d_backend {
+
+void check_device(const char* op, at::Device device, at::ArrayRef<at::Tensor> tensors);
+// What is put on `stream` from now on runs behind all that is on `other`.
+void order_behind(DeviceEvents& events, const c10::Stream& stream, const c10::Stream& other);
 
 // A call that issues `n` operations as one group of the engine: each(i, engine, comm, stream) -> EngineResult.
 template <typename Each>
@@ -34,6 +40,11 @@ inline c10::intrusive_ptr<Work> Backend::make_work(OpKind kind, TensorList outpu
 // call(engine, comm, stream) -> EngineResult; it is called once, before the frame returns.
 template <typename Call>
 WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<at::Tensor> inputs, Call&& call) {
+  const at::Tensor* const any = !outputs.empty() ? &outputs[0] : !inputs.empty() ? &inputs[0] : nullptr;
+  if (any != nullptr && any->is_cuda()) {
+    const at::Device device = any->device();
+    return on_device(op, device, std::move(outputs), inputs, call);
+  }
   const int64_t timeout = timeout_ns(op.timeout) + ephemeral_.total();
   auto work = make_work(op.kind, std::move(outputs), inputs);
 
@@ -54,6 +65,46 @@ WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<a
   throw_if(enqueue(*communicator_, state, timeout, call));
   if (!in_block && is_watched()) watch(state);
   if (!op.is_async && !in_block) work->wait();
+  return work;
+}
+
+// A synchronous operation runs on the current stream, where the caller's next kernels are ordered behind it; an asynchronous
+// one on the group's own, between what is on the current stream now and whatever waits for the Work.
+template <typename Call>
+WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outputs, at::ArrayRef<at::Tensor> inputs,
+                           Call&& call) {
+  check_device(traits(op.kind).name, device, outputs);
+  check_device(traits(op.kind).name, device, inputs);
+  const bool in_block = is_in_block();
+  check_thread_of_block(traits(op.kind).name, in_block);
+  const auto group = device_group(device);
+  DeviceCommunicator& operations = group->operations();
+  const c10::OptionalDeviceGuard here(device);
+  const c10::Stream current = current_stream(device);
+  const c10::Stream stream = op.is_async ? group->internal_stream() : current;
+  const IssueOptions options{.timeout_ns = timeout_ns(op.timeout) + ephemeral_.total(), .timed = is_watched()};
+  auto work = make_work(op.kind, std::move(outputs), inputs);
+
+  auto state = in_block ? device_block_ : std::make_shared<TensorOp>(op.kind);
+  if (state == nullptr || !in_block) {
+    if (op.is_async) order_behind(operations.events(), stream, current);
+    if (in_block) state = device_block_ = open_device_block(operations, stream, options);
+    state->set_streams(stream, current);
+  } else {
+    order_behind(operations.events(), state->issued_on(), current);
+  }
+  if (op.is_async || in_block) {
+    state->keep_all(inputs);
+    state->keep_all(work->outputs());
+  }
+  work->follow(state);
+  if (options_->blocking_wait) work->block_in_wait();
+  if (in_block) {
+    throw_if(operations.add_to_block(*state, call));
+    return work;
+  }
+  throw_if(operations.submit(state, native(stream), options, call));
+  if (is_watched()) watch(state);
   return work;
 }
 

@@ -187,7 +187,7 @@ WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs, const ::c
   const auto list = single_list("reduce_scatter", inputs);
   const Pieces in = to_pieces("reduce_scatter", "input", list, output, size_, Use::kReduce, Access::kRead);
   check_own_piece("reduce_scatter", in, rank_, out);
-  Reduction reduction("reduce_scatter", opts.reduceOp, output.scalar_type());
+  Reduction reduction("reduce_scatter", opts.reduceOp, output);
   return collective({OpKind::kReduceScatter, opts.asyncOp, opts.timeout}, {output}, list,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return reduction.with(engine, comm, out.type, [&](RedOp op) {
@@ -203,7 +203,7 @@ WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input, con
   check_contiguous(kOp, input);
   check_contiguous(kOp, output);
   check_times(kOp, "input", input, "output", output, size_);
-  Reduction reduction(kOp, opts.reduceOp, output.scalar_type());
+  Reduction reduction(kOp, opts.reduceOp, output);
   return collective({OpKind::kReduceScatterSingle, opts.asyncOp, opts.timeout}, {output}, input,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return reduction.with(engine, comm, out.type, [&](RedOp op) {
@@ -226,7 +226,7 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
     check_contiguous(kOp, inputs[i]);
     check_contiguous(kOp, outputs[i]);
     check_times(kOp, "input", inputs[i], "output", outputs[i], size_);
-    reductions.emplace_back(kOp, opts.reduceOp, outputs[i].scalar_type());
+    reductions.emplace_back(kOp, opts.reduceOp, outputs[i]);
   }
   return collective({OpKind::kReduceScatterSingleCoalesced, opts.asyncOp, opts.timeout}, as_list(outputs), inputs,
                     grouped(inputs.size(), [&](size_t i, const Engine& engine, CommHandle comm, StreamHandle stream) {

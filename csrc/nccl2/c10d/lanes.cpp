@@ -43,12 +43,53 @@ std::shared_ptr<SparseLane> Lanes::sparse_if_made() {
   return sparse_;
 }
 
+std::function<Error()> Lanes::members_of(std::shared_ptr<Communicator> main) {
+  return [main = std::move(main)] {
+    // Nobody may have asked yet whether it has connected.
+    if (main->state() == LifeState::kConnecting) static_cast<void>(main->become_ready(Deadline::after(0)));
+    return main->state() == LifeState::kReady ? main->need_all(OpKind::kBarrier) : main->first_error();
+  };
+}
+
+std::shared_ptr<DeviceGroup> Lanes::device(c10::Device device, bool high_priority) {
+  const std::lock_guard lock(mutex_);
+  if (device_ != nullptr) {
+    TORCH_CHECK_VALUE(device_->device() == device, "group ", main_->group(), " works with ", device_->device(),
+                      " and got a tensor on ", device, ": each rank of a group has one GPU");
+    return device_;
+  }
+  CommunicatorOptions options;
+  options.rank = main_->rank();
+  options.size = main_->size();
+  options.group = main_->group();
+  options.timeout = main_->timeout();
+  options.interrupted = main_->interrupted();
+  options.on_failure = [hooks = hooks_] { hooks->run(); };
+  options.outer = members_of(main_);
+  device_ = DeviceGroup::make(device, high_priority, options, options.outer);
+  device_->communicator().set_rendezvous(
+      std::make_unique<StoreRendezvous>(store_, options.group + "/cuda", options.rank, options.size, options.outer));
+  return device_;
+}
+
+std::shared_ptr<DeviceGroup> Lanes::device_if_made() {
+  const std::lock_guard lock(mutex_);
+  return device_;
+}
+
+void Lanes::adopt(std::shared_ptr<DeviceGroup> device) {
+  const std::lock_guard lock(mutex_);
+  device_ = std::move(device);
+}
+
 void Lanes::abort(const std::string& why) {
+  if (const auto device = device_if_made()) device->communicator().abort(why);
   main_->abort(why);
   if (const auto sparse = sparse_if_made()) sparse->abort(why);
 }
 
 void Lanes::shutdown() {
+  if (const auto device = device_if_made()) device->communicator().shutdown();
   const bool in_order = main_->shutdown();
   const auto sparse = sparse_if_made();
   if (sparse == nullptr) return;
@@ -60,6 +101,7 @@ void Lanes::shutdown() {
 }
 
 void Lanes::leave(const std::string& why) {
+  if (const auto device = device_if_made()) device->communicator().leave(why);
   main_->leave(why);
   if (const auto sparse = sparse_if_made()) sparse->leave(why);
 }

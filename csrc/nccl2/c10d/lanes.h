@@ -1,15 +1,17 @@
-// The communicators of a group, which begin and end together: that of its operations, and that of its sparse sums, made
-// at their first use. Shared by the backend, the thread that tears the group down, and the list of living groups.
+// The communicators of a group, which begin and end together: that of its operations on the CPU, that of its sparse sums and
+// that of its GPU, the latter two made at their first use. Shared by the backend, the thread that tears the group down, and the list of living groups.
 // Any thread. Must not know: tensors, the backend.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "nccl2/c10d/abort_hooks.h"
+#include "nccl2/c10d/device_group.h"
 #include "nccl2/c10d/sparse.h"
 #include "nccl2/core/communicator.h"
 
@@ -23,6 +25,13 @@ class Lanes {
   const std::shared_ptr<Communicator>& main() const { return main_; }
   const std::shared_ptr<AbortHooks>& hooks() const { return hooks_; }
   SparseLane& sparse();
+  // For tensors on that GPU. Throws when the group serves another GPU already, or there is no NCCL.
+  std::shared_ptr<DeviceGroup> device(c10::Device device, bool high_priority);
+  std::shared_ptr<DeviceGroup> device_if_made();
+  // Of a group that was split from another one.
+  void adopt(std::shared_ptr<DeviceGroup> device);
+  // An error when the group has failed or a member is known to be gone. Does not connect and does not wait.
+  static std::function<Error()> members_of(std::shared_ptr<Communicator> main);
 
   void abort(const std::string& why);
   void shutdown();
@@ -37,7 +46,8 @@ class Lanes {
   const std::shared_ptr<Communicator> main_;
   const std::shared_ptr<AbortHooks> hooks_;
   std::mutex mutex_;
-  std::shared_ptr<SparseLane> sparse_;  // guarded by mutex_
+  std::shared_ptr<SparseLane> sparse_;   // guarded by mutex_
+  std::shared_ptr<DeviceGroup> device_;  // guarded by mutex_
 };
 
 // Leaves all groups of this process and waits ten seconds for their callbacks, while there is an interpreter for these:

@@ -77,13 +77,19 @@ PYBIND11_MODULE(_C, m) {
       .value("LAZY", Connect::kLazy);
 
   Class<GroupOptions, ::c10d::Backend::Options>(m, "Options", "Options of a group; see pycomms.Options.")
-      .def(py::init([](std::chrono::milliseconds timeout, Connect connect) {
+      .def(py::init([](std::chrono::milliseconds timeout, Connect connect, bool is_high_priority_stream,
+                       bool blocking_wait) {
              auto options = c10::make_intrusive<GroupOptions>(timeout);
              options->connect = connect;
+             options->is_high_priority_stream = is_high_priority_stream;
+             options->blocking_wait = blocking_wait;
              return options;
            }),
-           py::kw_only(), py::arg("timeout") = kBackendDefaultTimeout, py::arg("connect") = Connect::kBackground)
-      .def_readwrite("connect", &GroupOptions::connect);
+           py::kw_only(), py::arg("timeout") = kBackendDefaultTimeout, py::arg("connect") = Connect::kBackground,
+           py::arg("is_high_priority_stream") = false, py::arg("blocking_wait") = false)
+      .def_readwrite("connect", &GroupOptions::connect)
+      .def_readwrite("is_high_priority_stream", &GroupOptions::is_high_priority_stream)
+      .def_readwrite("blocking_wait", &GroupOptions::blocking_wait);
 
   Class<Backend, ::c10d::Backend>(m, "Backend", "The nccl2 backend of pycomms.")
       .def(

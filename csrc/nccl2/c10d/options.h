@@ -23,6 +23,8 @@ struct GroupOptions : ::c10d::Backend::Options {
   c10::intrusive_ptr<::c10d::Backend::Options> clone() const { return c10::make_intrusive<GroupOptions>(*this); }
 
   Connect connect = Connect::kBackground;
+  bool is_high_priority_stream = false;  // of asynchronous operations on a GPU
+  bool blocking_wait = false;            // Work.wait() on a GPU blocks the host
 };
 
 }  // namespace pycomms::c10d_backend

@@ -16,6 +16,12 @@ WorkPtr Backend::send(Tensors& tensors, int peer, int tag) {
   const at::Tensor& tensor = single("send", tensors);
   const Buffer buffer = to_message("send", tensor, tag);
   check_rank("send", "destination", peer, size_);
+  if (tensor.is_cuda()) {
+    return on_device({OpKind::kSend, true, kNoTimeout}, tensor.device(), {tensor}, tensor,
+                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+                       return engine.nccl.send(buffer.data, buffer.count, buffer.type, peer, comm, stream);
+                     });
+  }
   return request(OpKind::kSend, tensor,
                  [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg, hostccl::RecvStatus*) {
                    return engine.host.send_tagged(buffer.data, buffer.count, buffer.type, peer, tag, comm, callback,
@@ -27,6 +33,12 @@ WorkPtr Backend::recv(Tensors& tensors, int peer, int tag) {
   const at::Tensor& tensor = single("recv", tensors);
   const Buffer buffer = to_message("recv", tensor, tag);
   check_rank("recv", "source", peer, size_);
+  if (tensor.is_cuda()) {
+    return on_device({OpKind::kRecv, true, kNoTimeout}, tensor.device(), {tensor}, tensor,
+                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+                       return engine.nccl.recv(buffer.data, buffer.count, buffer.type, peer, comm, stream);
+                     });
+  }
   return request(
       OpKind::kRecv, tensor,
       [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg, hostccl::RecvStatus* status) {
@@ -37,6 +49,10 @@ WorkPtr Backend::recv(Tensors& tensors, int peer, int tag) {
 WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
   const at::Tensor& tensor = single("recv_any_source", tensors);
   const Buffer buffer = to_message("recv_any_source", tensor, tag);
+  if (tensor.is_cuda()) {
+    throw c10::NotImplementedError(
+        "nccl2 recv: NCCL cannot receive from any source; name the source, or receive into a CPU tensor", nullptr);
+  }
   return request(
       OpKind::kRecvAnySource, tensor,
       [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg, hostccl::RecvStatus* status) {
@@ -49,24 +65,43 @@ void Backend::startCoalescing() {
   if (is_in_block()) throw_value_error("startCoalescing", "a coalesced block is open already");
   block_ = std::make_shared<TensorOp>(OpKind::kCoalesced);
   block_scope_ = CallerScope::of_caller();
+  block_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   block_->set_open(true);
   communicator_->begin(block_);
 }
 
 // What is in the block goes on, and nothing is added to it any more.
-std::shared_ptr<TensorOp> Backend::close_block() {
+std::shared_ptr<TensorOp> Backend::close_block(Error* failed) {
   auto block = std::exchange(block_, nullptr);
   block_scope_ = {};
+  block_thread_.store({}, std::memory_order_relaxed);
   block->set_open(false);
+  Error on_gpu_failed;
+  if (const auto on_gpu = close_device_block(&on_gpu_failed); on_gpu != nullptr && block->has_parts()) {
+    communicator_->add_part(block);  // a block with operations on both has ended when both have
+    on_gpu->then(
+        [communicator = communicator_, block](const OpState& ended) { communicator->end(*block, ended.error()); });
+  }
   communicator_->end(*block, {});
+  if (failed != nullptr) *failed = std::move(on_gpu_failed);
   return block;
 }
 
 WorkPtr Backend::endCoalescing() {
   if (!is_in_block()) throw_value_error("endCoalescing", "no coalesced block is open");
   auto work = make_work(OpKind::kCoalesced, {}, {});
+  const auto on_gpu = device_block_;
+  Error failed;
+  if (on_gpu != nullptr && !block_->has_parts()) {
+    close_block(&failed);
+    throw_if(failed);
+    work->follow(on_gpu);
+    if (is_watched()) watch(on_gpu);
+    return work;
+  }
   if (is_watched()) watch(block_);
-  work->follow(close_block());
+  work->follow(close_block(&failed));
+  throw_if(failed);
   return work;
 }
 

@@ -5,6 +5,7 @@
 
 #include "nccl2/c10d/convert.h"
 #include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/nccl_types.h"
 
 namespace pycomms::c10d_backend {
 namespace {
@@ -12,8 +13,7 @@ namespace {
 void refuse_device(const char* op, const at::Tensor& tensor) {
   std::ostringstream text;
   text << "nccl2 " << op << ": got a tensor on " << tensor.device()
-       << ", but GPU tensors need libnccl, which this build of pycomms does not drive yet. Pass a CPU tensor, or use "
-          "another backend for this device, as in init_process_group(\"cpu:nccl2,cuda:nccl\")";
+       << "; tensors must be on the CPU or on a CUDA device";
   throw c10::NotImplementedError(text.str(), nullptr);
 }
 
@@ -22,7 +22,7 @@ void check_kind(const char* op, const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided) {
     throw_value_error(op, "tensors must be dense (only all_reduce takes sparse ones)");
   }
-  if (!tensor.is_cpu()) refuse_device(op, tensor);
+  if (!tensor.is_cpu() && !tensor.is_cuda()) refuse_device(op, tensor);
   if (tensor.is_conj() || tensor.is_neg()) {
     throw_value_error(op, "the tensor is a lazy conjugate or negation; call resolve_conj() or resolve_neg() first");
   }
@@ -54,6 +54,11 @@ struct Unit {
 };
 
 Unit unit_of(const char* op, const at::Tensor& tensor, Use use) {
+  if (tensor.is_cuda()) {
+    const at::ScalarType type = tensor.scalar_type();
+    const NcclUnit unit = use == Use::kReduce ? to_nccl_reduced(op, type) : to_nccl_moved(type);
+    return {unit.type, unit.per_element};
+  }
   const DataType type = to_data_type(tensor.scalar_type());
   if (type != kNoType) [[likely]]
     return {type, 1};
@@ -130,7 +135,7 @@ Pieces to_pieces(const char* op, const char* name, at::ArrayRef<at::Tensor> tens
     if (!same_order) throw_value_error(op, "Tensors must be contiguous");
     check_storage(op, name, tensor);
     add_piece(pieces, tensor.data_ptr(), static_cast<size_t>(tensor.numel()) * unit.per_element,
-              unit.per_element == 1 ? tensor.element_size() : 1);
+              tensor.element_size() / unit.per_element);
   }
   if (access == Access::kWrite) check_disjoint(op, tensors);
   return pieces;
@@ -194,7 +199,7 @@ Pieces split_rows(const char* op, const char* what, const at::Tensor& tensor, at
 
   Pieces pieces;
   pieces.type = unit.type;
-  const size_t bytes_per_count = unit.per_element == 1 ? tensor.element_size() : 1;
+  const size_t bytes_per_count = tensor.element_size() / unit.per_element;
   auto* at = static_cast<char*>(tensor.data_ptr());
   for (int rank = 0; rank < size; ++rank) {
     const size_t count = static_cast<size_t>(splits.empty() ? rows / size : splits[rank]) * row;

@@ -3,17 +3,20 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 #include <c10/util/SmallVector.h>
 
-#include "nccl2/core/op_state.h"
+#include <optional>
+
+#include "nccl2/core/device_op.h"
 
 namespace pycomms::c10d_backend {
 
 using TensorList = c10::SmallVector<at::Tensor, 2>;
 
-class TensorOp final : public OpState {
+class TensorOp final : public DeviceOp {
  public:
-  using OpState::OpState;
+  using DeviceOp::DeviceOp;
 
   // By the issuing thread, before the engine call.
   void keep(const at::Tensor& tensor) { tensors_.push_back(tensor); }
@@ -21,6 +24,21 @@ class TensorOp final : public OpState {
   void keep_all(const Tensors& tensors) {
     tensors_.append(tensors.begin(), tensors.end());
   }
+
+  // Gives the tensors back: the operation has passed on its device, or a stream that their memory belongs to is ordered
+  // behind it. Any thread.
+  void let_go() {
+    if (is_on_device() && !let_go_.exchange(true, std::memory_order_acq_rel)) tensors_.clear();
+  }
+  void passed() override { let_go(); }
+
+  // Of an operation on a device: the stream it was issued on, and the one that was current then.
+  void set_streams(const c10::Stream& issued_on, const c10::Stream& issued_from) {
+    issued_on_ = issued_on;
+    issued_from_ = issued_from;
+  }
+  const c10::Stream& issued_on() const { return *issued_on_; }
+  const c10::Stream& issued_from() const { return *issued_from_; }
 
   // Of a coalesced block: true until endCoalescing.
   bool is_open() const { return open_.load(std::memory_order_acquire); }
@@ -31,6 +49,8 @@ class TensorOp final : public OpState {
 
  private:
   c10::SmallVector<at::Tensor, 4> tensors_;
+  std::atomic<bool> let_go_{false};
+  std::optional<c10::Stream> issued_on_, issued_from_;
   std::atomic<bool> open_{false};
 };
 

@@ -3,7 +3,10 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 
+#include <c10/core/StreamGuard.h>
+
 #include "nccl2/c10d/convert.h"
+#include "nccl2/c10d/device_streams.h"
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/python_hooks.h"
 
@@ -106,6 +109,8 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   if (state_->was_forked() && !state_->has_ended()) {
     throw_value_error("Work.wait", "the operation is another process's: this one was forked from it, and cannot wait");
   }
+  const bool in_stream_order = state_->is_captured() || (timeout == kNoTimeout && !blocks_);
+  if (state_->is_on_device() && in_stream_order && order_current_stream()) return true;
   const bool forever = timeout == kNoTimeout;  // not really: the operation's own deadline ends it
   const int64_t limit = forever ? kForever : std::chrono::nanoseconds(timeout).count();
   switch (state_->wait(Deadline::after(limit), forever, &interrupted)) {
@@ -128,11 +133,37 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   return true;
 }
 
+// False: the host is to wait, if it has not ended yet; the outcome tells how.
+bool Work::order_current_stream() {
+  const bool captured = state_->is_captured();
+  if (state_->has_ended() && !captured) return false;
+  if (captured && state_->outcome() != Outcome::kDone) return false;
+  const c10::Stream current = current_stream(state_->issued_on().device());
+  const bool capturing = state_->is_capturing(native(current));
+  if (capturing && !captured) return false;  // a graph cannot wait for what is outside of it
+  TORCH_CHECK(capturing || !captured, "nccl2 wait: ", traits(kind_).name,
+              " was captured in a CUDA graph, and runs when that is replayed: wait inside the capture, or for the replay");
+  const Status ordered = state_->order(native(current));
+  TORCH_CHECK(ordered.is_ok(), "nccl2 wait: ", ordered.message());
+  // What lives on the stream that issued it may be reused there from now on.
+  if (current == state_->issued_from()) state_->let_go();
+  return true;
+}
+
 void Work::abort() { TORCH_CHECK(false, "a single operation cannot be aborted; abort the group"); }
 
 c10::intrusive_ptr<Future> Work::getFuture() {
   const std::lock_guard lock(futures_mutex_);
   if (future_) return future_;
+  if (state_ != nullptr && state_->is_on_device()) {
+    // As torch has it for devices: complete in stream order, for whoever waits is ordered behind the operation.
+    const c10::Stream stream = state_->issued_on();
+    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()),
+                                          std::vector<c10::Device>{stream.device()});
+    const c10::StreamGuard on(stream);
+    complete_with_tensors(*future_, state_->has_ended() ? state_.get() : nullptr, outputs_);
+    return future_;
+  }
   future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
   if (state_ == nullptr) {
     complete_with_tensors(*future_, nullptr, outputs_);
@@ -160,6 +191,11 @@ c10::intrusive_ptr<Future> Work::getFutureResult() {
 }
 
 float Work::getDuration() const {
+  if (state_ != nullptr && state_->is_on_device()) {
+    Result<float> milliseconds = state_->duration_ms();
+    TORCH_CHECK(milliseconds.is_ok(), "getDuration(): ", milliseconds.status().message());
+    return milliseconds.value();
+  }
   const int64_t started = state_ != nullptr ? state_->started_ns() : started_ns_;
   const int64_t ended = state_ != nullptr && state_->has_ended() ? state_->ended_ns() : ended_ns_;
   TORCH_CHECK(ended != 0, "getDuration(): ", traits(kind_).name,

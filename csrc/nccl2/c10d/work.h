@@ -22,6 +22,9 @@ class Work final : public ::c10d::Work {
 
   const TensorList& outputs() const { return outputs_; }
 
+  // wait() blocks the host until the operation has passed on its device, instead of ordering the current stream behind it.
+  void block_in_wait() { blocks_ = true; }
+
   void set_times(int64_t started_ns, int64_t ended_ns);  // of an operation that ended in the call
 
   bool isCompleted() override;
@@ -38,8 +41,11 @@ class Work final : public ::c10d::Work {
   uint64_t getSequencenumber() const override;
 
  private:
+  bool order_current_stream();
+
   const OpKind kind_;
   const TensorList outputs_;
+  bool blocks_ = false;              // set before anybody else has the Work
   std::shared_ptr<TensorOp> state_;  // null: ended well before the call returned
   uint64_t sequence_ = 0;
   int64_t started_ns_ = 0;

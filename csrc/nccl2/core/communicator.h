@@ -53,6 +53,8 @@ class Communicator final : private FailureSource {
   // block, all its operations have ended.
   void begin(const std::shared_ptr<OpState>& state);
   void end(OpState& state, const Error& error);
+  // One more part of a block that has begun; it ends with end(), too.
+  void add_part(const std::shared_ptr<OpState>& block) { track(block, block->kind()); }
 
   // How the members find each other; before start() and before the first operation.
   void set_rendezvous(std::unique_ptr<Rendezvous> rendezvous) { rendezvous_ = std::move(rendezvous); }
@@ -94,6 +96,7 @@ class Communicator final : private FailureSource {
   Error monitored_barrier(int64_t timeout, std::vector<int>* missing);
 
  private:
+  friend class DeviceCommunicator;
   template <typename Call>
   friend Error run_inline(Communicator&, OpKind, int64_t, Call&&);
   template <typename Call>

@@ -1,4 +1,6 @@
 // How a communicator ends: aborted, shut down when all is done, or left because the process ends.
+#include "base/futex.h"
+#include "base/thread.h"
 #include "nccl2/core/communicator.h"
 
 #include <utility>
@@ -11,6 +13,19 @@ namespace {
 constexpr int64_t kTearDown = 10 * kSecond;  // of waiting for callers and peers while closing
 // Of no message moving: enough for a sender that waits for a core.
 constexpr int64_t kGiveUpReceivesAfter = 500 * kMillisecond;
+
+// For a call that may block for ever: goes on by itself, on a thread of its own, when the deadline has passed.
+void run_at_most(const char* name, Deadline deadline, std::function<void()> call) {
+  auto done = std::make_shared<std::atomic<uint32_t>>(0);
+  auto thread = start_thread(name, [done, call = std::move(call)] {
+    call();
+    done->store(1, std::memory_order_seq_cst);
+    futex_wake_all(*done);
+  });
+  if (!thread.is_ok()) return;  // better leaked than blocked
+  while (done->load(std::memory_order_acquire) == 0 && !deadline.passed()) futex_wait(*done, 0, deadline.left());
+  thread.take().detach();
+}
 
 }  // namespace
 
@@ -93,11 +108,12 @@ void Communicator::close(LifeState before) {
   lane_->close(Deadline::after(kTearDown));
   // A caller that the engine does not give back still uses the handle: better leaked than freed under it.
   if (comm_ == nullptr || !empty) return;
-  if (before == LifeState::kReady) {
-    static_cast<void>(settle(engine_.nccl.comm_finalize(comm_)));
-    static_cast<void>(engine_.nccl.comm_destroy(comm_));
+  if (before == LifeState::kReady) settle(engine_.nccl.comm_finalize(comm_));
+  auto end = before == LifeState::kReady ? engine_.nccl.comm_destroy : engine_.nccl.comm_abort;
+  if (engine_.is_host()) {
+    static_cast<void>(end(comm_));
   } else {
-    static_cast<void>(engine_.nccl.comm_abort(comm_));
+    run_at_most("pycomms-end", Deadline::after(kTearDown), [end, comm = comm_] { static_cast<void>(end(comm)); });
   }
 }
 

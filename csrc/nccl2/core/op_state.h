@@ -64,7 +64,12 @@ class OpState : public std::enable_shared_from_this<OpState> {
   // An operation made of several engine requests (a coalesced block) ends when the last of them has: one part for each,
   // and one for the issuer, who leaves last.
   bool is_block() const { return kind_ == OpKind::kCoalesced; }
-  void add_part() { parts_.fetch_add(1, std::memory_order_relaxed); }
+  void add_part() {
+    parts_.fetch_add(1, std::memory_order_relaxed);
+    had_parts_.store(true, std::memory_order_relaxed);
+  }
+  // Whether anything was added beside the issuer's own.
+  bool has_parts() const { return had_parts_.load(std::memory_order_relaxed); }
   // True for the last part. `error` of the first part that failed is kept.
   bool leave_part(const Error& error);
   const Error& first_part_error() const { return part_error_; }
@@ -93,6 +98,7 @@ class OpState : public std::enable_shared_from_this<OpState> {
   std::atomic<uint32_t> outcome_{static_cast<uint32_t>(Outcome::kPending)};
   std::atomic<uint32_t> sleepers_{0};
   std::atomic<uint32_t> parts_{1};
+  std::atomic<bool> had_parts_{false};
   std::atomic<bool> part_failed_{false};
   std::atomic<Node*> continuations_{nullptr};
   std::atomic<int64_t> started_ns_{0};

@@ -41,12 +41,16 @@ struct Engine {
   std::string path;
   int version = 0;
 
-  // True when the library is hostccl: it can run operations on the calling thread and explain its failures.
+  // True when the library is hostccl on its own streams: it can run operations on the calling thread and explain its failures.
   bool is_host() const { return host.stream_create != nullptr; }
 };
 
 // Opens the shared library at `path` (its symbols stay private to the table; it is never unloaded, for its threads may
 // outlive any object of ours) and fills the tables. An error when a function of NCCL's API is missing.
 Result<const Engine*> load_engine(const std::string& path);
+
+// The libnccl that torch has loaded; the first call counts. An error when there is none, when there are two different ones
+// in the process, or when it is too old. What it lacks of newer functions is composed of others (nccl_composed.h).
+Result<const Engine*> loaded_nccl();
 
 }  // namespace pycomms

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from . import worker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkServerProcess
 
@@ -85,8 +86,9 @@ class Worker:
 
 
 class Pool:
-    def __init__(self) -> None:
-        set_forkserver_preload(["torch", "torch.distributed", "pytest", worker.__name__])
+    def __init__(self, preload: Sequence[str] = ()) -> None:
+        """`preload`: modules that the server imports before torch."""
+        set_forkserver_preload([*preload, "torch", "torch.distributed", "pytest", worker.__name__])
         self._context = multiprocessing.get_context("forkserver")
         self._temporary = tempfile.TemporaryDirectory(prefix="pycomms-test-")
         self.folder = Path(self._temporary.name)

@@ -71,6 +71,10 @@ class Run:
                 raise self._failure()
         return self._told[rank].popleft()
 
+    def heard(self, rank: int) -> list[Any]:
+        """All messages that have come from the rank so far and that `told` has not taken. Does not wait."""
+        return list(self._told[rank])
+
     def finish(self, *, died: Collection[int] = ()) -> list[Any]:
         """The values that all ranks returned, by rank. Ranks in `died` must die, and their value is `Died`."""
         deadline = self._deadline

@@ -1,0 +1,201 @@
+#include "nccl2/core/device_communicator.h"
+
+#include <sched.h>
+
+#include "base/thread.h"
+
+namespace pycomms {
+namespace {
+
+constexpr int64_t kAskMembersEvery = 5 * kMillisecond;
+constexpr int64_t kNewsOfDeath = 20 * kMillisecond;
+
+}  // namespace
+
+// --- Issuing ---------------------------------------------------------------------------------------------------------
+
+Error DeviceCommunicator::open(const GateHolder& inside, const std::shared_ptr<DeviceOp>& op, StreamHandle stream,
+                               const IssueOptions& options) {
+  Communicator& c = *communicator_;
+  if (!inside || !c.lifecycle_.is_ready() || c.was_forked()) {
+    if (Error error = c.check(op->kind())) return error;
+  }
+  op->set_sequence(is_point_to_point(op->kind()) ? 0 : c.next_sequence());
+  const bool captured = events_.is_capturing(stream);
+  if (!captured && has_captured_.load(std::memory_order_relaxed)) forget_captured();
+  const int64_t deadline = Deadline::after(options.timeout_ns).ns();
+  if (Status begun = op->begin_on(events_, stream, options.timed, captured, deadline); !begun.is_ok()) {
+    return system_error(begun);
+  }
+  if (!captured) c.begin(op);
+  return {};
+}
+
+Error DeviceCommunicator::close(const std::shared_ptr<DeviceOp>& op, EngineResult result) {
+  Communicator& c = *communicator_;
+  Error error = result == nccl_abi::kSuccess ? Error() : explain(result, *op);
+  if (!error) {
+    // Without a mark nobody would ever know that it has passed.
+    if (Status marked = op->end_on_stream(); !marked.is_ok()) error = c.fail(system_error(marked));
+  }
+  if (op->is_captured()) {
+    keep_captured(op);
+    op->end(error ? Outcome::kFailed : Outcome::kDone, error);
+    return error;
+  }
+  if (error) {
+    c.finish_part(*op, op->kind(), error);
+    if (!c.lifecycle_.is_ready()) lose(error);
+    return error;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    issued_.push_back(op);
+  }
+  Supervisor::instance().wake();
+  return {};
+}
+
+// What a captured operation holds may not be given to others in the rest of the capture, even if its Work is dropped.
+void DeviceCommunicator::keep_captured(const std::shared_ptr<DeviceOp>& op) {
+  const std::lock_guard lock(mutex_);
+  captured_.push_back(op);
+  has_captured_.store(true, std::memory_order_relaxed);
+}
+
+void DeviceCommunicator::forget_captured() {
+  std::vector<std::shared_ptr<DeviceOp>> gone;  // declared first: what they hold is freed when the lock is given back
+  const std::lock_guard lock(mutex_);
+  gone.swap(captured_);
+  has_captured_.store(false, std::memory_order_relaxed);
+}
+
+// What a nonblocking communicator left in progress. It ends with the operation's deadline, and when the group is closed.
+EngineResult DeviceCommunicator::settle(const DeviceOp& op, EngineResult result) {
+  if (result != nccl_abi::kInProgress) [[likely]]
+    return result;
+  Communicator& c = *communicator_;
+  while (result == nccl_abi::kInProgress) {
+    if (now_ns() >= op.deadline_ns()) return nccl_abi::kTimeout;
+    if (!c.lifecycle_.is_ready()) return nccl_abi::kRemoteError;
+    sched_yield();
+    const EngineResult asked = c.engine_.nccl.comm_get_async_error(c.comm_, &result);
+    if (asked != nccl_abi::kSuccess) return asked;
+  }
+  return result;
+}
+
+Error DeviceCommunicator::open_block(const std::shared_ptr<DeviceOp>& op, StreamHandle stream,
+                                     const IssueOptions& options) {
+  block_inside_.emplace(communicator_->gate_);
+  Error error = open(*block_inside_, op, stream, options);
+  if (!error) {
+    const EngineResult result = communicator_->engine_.nccl.group_start();
+    if (result == nccl_abi::kSuccess) return {};
+    error = close(op, result);
+  }
+  block_inside_.reset();
+  return error;
+}
+
+Error DeviceCommunicator::close_block(const std::shared_ptr<DeviceOp>& op) {
+  Error error = close(op, settle(*op, communicator_->engine_.nccl.group_end()));
+  block_inside_.reset();
+  return error;
+}
+
+// --- Watching, on the supervisor's thread ----------------------------------------------------------------------------
+
+bool DeviceCommunicator::supervise(int64_t now) {
+  if (thread_local bool may_query = false; !may_query) {
+    events_.allow_queries_during_capture();
+    may_query = true;
+  }
+  std::string device_failure;
+  retire_passed(&device_failure);
+  {
+    const std::lock_guard lock(mutex_);
+    if (issued_.empty()) return false;
+  }
+  if (!communicator_->lifecycle_.is_ready()) return true;  // lost already: until the device has let go
+  if (Error why = find_failure(now, device_failure)) lose(std::move(why));
+  return true;
+}
+
+// The engine runs the operations of a communicator in the order in which they were issued.
+void DeviceCommunicator::retire_passed(std::string* why) {
+  for (;;) {
+    std::shared_ptr<DeviceOp> first;
+    {
+      const std::lock_guard lock(mutex_);
+      if (issued_.empty()) return;
+      first = issued_.front();
+    }
+    if (first->query(why) != DeviceEvents::State::kPassed) return;
+    {
+      const std::lock_guard lock(mutex_);
+      issued_.pop_front();
+    }
+    first->passed();
+    // An engine that gave up lets its work pass too.
+    const Error error = communicator_->lifecycle_.is_ready() ? Error() : communicator_->first_error();
+    communicator_->finish_part(*first, first->kind(), error);
+  }
+}
+
+Error DeviceCommunicator::find_failure(int64_t now, const std::string& device_failure) {
+  Communicator& c = *communicator_;
+  const GateHolder inside(c.gate_);  // the handle is not freed meanwhile
+  if (!inside) return {};
+  std::shared_ptr<DeviceOp> first;
+  {
+    const std::lock_guard lock(mutex_);
+    if (issued_.empty()) return {};
+    first = issued_.front();
+  }
+  if (!device_failure.empty()) return c.make_error(ErrorKind::kSystem, device_failure);
+  EngineResult state = nccl_abi::kSuccess;
+  const EngineResult asked = c.engine_.nccl.comm_get_async_error(c.comm_, &state);
+  if (asked != nccl_abi::kSuccess) state = asked;
+  if (state != nccl_abi::kSuccess && state != nccl_abi::kInProgress) return explain(state, *first);
+  if (members_ && now - asked_members_ >= kAskMembersEvery) {
+    asked_members_ = now;
+    if (Error gone = members_()) return gone;
+  }
+  if (now < first->deadline_ns()) return {};
+  return overdue(*first);
+}
+
+Error DeviceCommunicator::explain(EngineResult result, const DeviceOp& op) {
+  const bool usage = result == nccl_abi::kInvalidArgument || result == nccl_abi::kInvalidUsage;
+  if (usage || !members_) return communicator_->explain(result, op);
+  // The engine may notice a death a moment before the members are known to lack somebody.
+  std::atomic<uint32_t> never{0};
+  for (const Deadline deadline = Deadline::after(kNewsOfDeath); !deadline.passed();) {
+    if (Error gone = members_()) return communicator_->fail(std::move(gone));
+    futex_wait(never, 0, kMillisecond);
+  }
+  return communicator_->explain(result, op);
+}
+
+Error DeviceCommunicator::overdue(const DeviceOp& op) const {
+  ErrorDetail detail = communicator_
+                           ->make_error(ErrorKind::kTimeout,
+                                        std::string(traits(op.kind()).name) + " #" + std::to_string(op.sequence()) +
+                                            " has not ended on the device by its deadline: a member is late, stuck or "
+                                            "gone, or work before it on its stream has not ended")
+                           .detail();
+  detail.op = traits(op.kind()).name;
+  detail.sequence = op.sequence();
+  return Error(std::move(detail));
+}
+
+void DeviceCommunicator::lose(Error why) {
+  const Error first = communicator_->fail(std::move(why));
+  communicator_->lane_->in_flight().cancel_all(first);
+  auto torn_down = start_thread(
+      "pycomms-abort", [self = shared_from_this(), first] { self->communicator_->abort(first.detail().message); });
+  if (torn_down.is_ok()) torn_down.take().detach();
+}
+
+}  // namespace pycomms

@@ -1,0 +1,90 @@
+// A communicator whose operations run on streams of a device. It issues them with marks around them, and the supervisor
+// follows the marks: an operation that has passed ends, one that is overdue, or a failure that the engine reports, fails the
+// communicator. It is then torn down on a thread of its own, because engines may block for long in that.
+//
+// Any thread; operations are issued by one thread at a time. Must not know: torch, CUDA.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "nccl2/core/communicator.h"
+#include "nccl2/core/device_op.h"
+#include "nccl2/core/supervisor.h"
+
+namespace pycomms {
+
+struct IssueOptions {
+  int64_t timeout_ns = kForever;
+  bool timed = false;  // DeviceOp::duration_ms() will be asked
+};
+
+class DeviceCommunicator final : public Supervised, public std::enable_shared_from_this<DeviceCommunicator> {
+ public:
+  // members: asked while operations are in flight; an error when a member is known to be gone.
+  DeviceCommunicator(std::shared_ptr<Communicator> communicator, DeviceEvents& events, std::function<Error()> members)
+      : communicator_(std::move(communicator)), events_(events), members_(std::move(members)) {}
+
+  const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
+  DeviceEvents& events() const { return events_; }
+
+  // One operation: call(engine, comm, stream) -> EngineResult. On an error nothing is in flight.
+  template <typename Call>
+  Error submit(const std::shared_ptr<DeviceOp>& op, StreamHandle stream, const IssueOptions& options, Call&& call) {
+    const GateHolder inside(communicator_->gate_);
+    if (Error error = open(inside, op, stream, options)) return error;
+    const EngineResult result = call(communicator_->engine_, communicator_->comm_, stream);
+    return close(op, settle(*op, result));
+  }
+
+  // Several operations that the engine issues as one when the block is closed. Between the calls the engine's group of
+  // this thread is open and names the communicator, which is therefore not freed meanwhile.
+  Error open_block(const std::shared_ptr<DeviceOp>& op, StreamHandle stream, const IssueOptions& options);
+  template <typename Call>
+  Error add_to_block(DeviceOp& op, Call&& call) {
+    const GateHolder inside(communicator_->gate_);
+    if (!inside) return communicator_->first_error();
+    const EngineResult result = call(communicator_->engine_, communicator_->comm_, op.stream());
+    if (result == nccl_abi::kSuccess || result == nccl_abi::kInProgress) return {};
+    return explain(result, op);
+  }
+  Error close_block(const std::shared_ptr<DeviceOp>& op);
+
+  bool supervise(int64_t now) override;
+
+ private:
+  Error open(const GateHolder& inside, const std::shared_ptr<DeviceOp>& op, StreamHandle stream,
+             const IssueOptions& options);
+  Error close(const std::shared_ptr<DeviceOp>& op, EngineResult result);
+  EngineResult settle(const DeviceOp& op, EngineResult result);
+  Error system_error(const Status& status) const {
+    return communicator_->make_error(ErrorKind::kSystem, status.message());
+  }
+
+  void keep_captured(const std::shared_ptr<DeviceOp>& op);
+  void forget_captured();
+  void retire_passed(std::string* why);
+  // What the engine's result means; if a member is gone, that says more.
+  Error explain(EngineResult result, const DeviceOp& op);
+  Error find_failure(int64_t now, const std::string& device_failure);
+  Error overdue(const DeviceOp& op) const;
+  void lose(Error why);
+
+  const std::shared_ptr<Communicator> communicator_;
+  DeviceEvents& events_;
+  const std::function<Error()> members_;
+  int64_t asked_members_ = 0;              // of the supervisor's thread
+  std::optional<GateHolder> block_inside_;  // of the issuing thread: while a block is open
+
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<DeviceOp>> issued_;     // guarded by mutex_: in the order of issuing
+  std::vector<std::shared_ptr<DeviceOp>> captured_;  // guarded by mutex_: until something is issued outside the capture
+  std::atomic<bool> has_captured_{false};
+};
+
+}  // namespace pycomms

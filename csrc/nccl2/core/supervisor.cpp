@@ -1,0 +1,69 @@
+#include "nccl2/core/supervisor.h"
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/futex.h"
+#include "base/thread.h"
+
+namespace pycomms {
+namespace {
+
+constexpr int64_t kLookEvery = 200 * kMicrosecond;
+constexpr int64_t kIdle = 10 * kSecond;
+
+}  // namespace
+
+Supervisor& Supervisor::instance() {
+  static auto* one = new Supervisor;
+  return *one;
+}
+
+Status Supervisor::add(const std::shared_ptr<Supervised>& one) {
+  const std::lock_guard lock(mutex_);
+  const uint32_t generation = fork_generation() + 1;
+  if (fork_generation_ != generation) {  // after a fork the parent's thread is not here
+    all_.clear();
+    auto thread = start_thread("pycomms-watch", [this] { main(); });
+    if (!thread.is_ok()) return thread.status();
+    thread.take().detach();  // its owner is never destroyed
+    fork_generation_ = generation;
+  }
+  std::erase_if(all_, [](const std::weak_ptr<Supervised>& other) { return other.expired(); });
+  all_.push_back(one);
+  return {};
+}
+
+void Supervisor::wake() {
+  if (idle_.load(std::memory_order_seq_cst) == 0) return;
+  idle_.store(0, std::memory_order_seq_cst);
+  futex_wake_all(idle_);
+}
+
+bool Supervisor::look() {
+  std::vector<std::shared_ptr<Supervised>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : all_) {
+      if (auto alive = one.lock()) all.push_back(std::move(alive));
+    }
+  }
+  bool busy = false;
+  const int64_t now = now_ns();
+  for (const auto& one : all) busy |= one->supervise(now);
+  return busy;
+}
+
+void Supervisor::main() {
+  std::atomic<uint32_t> never{0};
+  for (;;) {
+    if (look()) {
+      futex_wait(never, 0, kLookEvery);
+      continue;
+    }
+    idle_.store(1, std::memory_order_seq_cst);
+    if (!look()) futex_wait(idle_, 1, kIdle);  // what began meanwhile may not have seen that we sleep
+    idle_.store(0, std::memory_order_seq_cst);
+  }
+}
+
+}  // namespace pycomms

@@ -1,0 +1,99 @@
+"""Training on GPU tensors: DDP, FSDP2, DTensor and functional collectives, against one process."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed._functional_collectives import all_gather_tensor, all_reduce
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from tests.multirank._harness import Ranks
+
+from ._delays import DELAYS
+
+_STEPS = 5
+_BATCH = 8  # per rank
+
+
+def _model() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)).double()
+
+
+def _data(world: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    inputs = torch.randn(_STEPS, world * _BATCH, 16, generator=generator, dtype=torch.float64)
+    return inputs, inputs[..., :4].sin()
+
+
+def _losses(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> list[torch.Tensor]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    losses = []
+    for x, y in zip(inputs, targets, strict=True):
+        optimizer.zero_grad()
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+def _alone(world: int) -> list[float]:
+    inputs, targets = _data(world)
+    return [float(loss) for loss in _losses(_model(), inputs, targets)]
+
+
+def train(rank: int, world: int, kind: str, delays: str) -> list[float]:
+    from ._preload import emulator  # on a rank only
+
+    inputs, targets = (whole[:, rank * _BATCH : (rank + 1) * _BATCH].cuda() for whole in _data(world))
+    with emulator.delays(DELAYS[delays]):
+        model = _model().cuda()
+        if kind == "ddp":
+            losses = _losses(DistributedDataParallel(model, bucket_cap_mb=1), inputs, targets)
+        else:
+            mesh = init_device_mesh("cuda", (world,))
+            losses = _losses(fully_shard(model, mesh=mesh), inputs, targets)
+        everyone = torch.stack([loss.reshape(()) for loss in losses])
+        dist.all_reduce(everyone, dist.ReduceOp.AVG)
+        return everyone.tolist()
+
+
+@pytest.mark.parametrize("delays", DELAYS)
+@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("kind", ["ddp", "fsdp2"])
+def test_training_is_that_of_one_process(ranks: Ranks, kind: str, world: int, delays: str) -> None:
+    expected = _alone(world)
+    for losses in ranks.run(train, kind, delays, world=world, timeout=110.0):
+        assert losses == pytest.approx(expected, rel=1e-9)
+
+
+def use_dtensor(rank: int, world: int) -> None:
+    mesh = init_device_mesh("cuda", (world,))
+    torch.manual_seed(1)
+    a, b = torch.randn(8, 12).cuda(), torch.randn(12, 4).cuda()
+    by_rows, by_columns = distribute_tensor(a, mesh, [Shard(1)]), distribute_tensor(b, mesh, [Shard(0)])
+    product = (by_rows @ by_columns).redistribute(mesh, [Replicate()]).to_local()
+    torch.testing.assert_close(product.cpu(), (a @ b).cpu())
+
+
+def test_dtensor(ranks: Ranks) -> None:
+    ranks.run(use_dtensor, world=2)
+
+
+def use_functional(rank: int, world: int) -> None:
+    group = dist.group.WORLD
+    mine = torch.full((6,), float(rank + 1), device="cuda")
+    total = all_reduce(mine, "sum", group)
+    gathered = all_gather_tensor(mine, 0, group)
+    assert total.cpu().tolist() == [world * (world + 1) / 2] * 6
+    assert gathered.cpu().reshape(world, 6)[:, 0].tolist() == [float(r + 1) for r in range(world)]
+
+
+def test_functional_collectives(ranks: Ranks) -> None:
+    ranks.run(use_functional, world=2)
