@@ -1,4 +1,4 @@
-"""An operation of the matrix whose inputs and outputs are made before it is captured, so that a replay can be given new ones."""
+"""An operation of the matrix whose tensors are made before it is captured, so that a replay can be given new inputs."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""CUDA graphs with collectives in them: every operation, sync and async, replayed with new inputs; several in a graph, on
-several streams; what outlives what.
+"""CUDA graphs with collectives in them: every operation, sync and async, replayed with new inputs; several in a graph,
+on several streams; what outlives what.
 """
 
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch.distributed.distributed_c10d import _coalescing_manager
 
 from tests.multirank._errors import Caught, catch, needed
 from tests.multirank._harness import Ranks, context
-from tests.multirank._ops import MOVING, REDUCING, Case
+from tests.multirank._ops import MOVING, REDUCING, Case, Result
 
 from ._delays import DELAYS
 from ._staged import Staged, expected_results, wrong
@@ -27,16 +28,14 @@ _PATIENCE_S = 30.0
 
 def _cases(world: int, every_reduction: bool) -> list[Case]:
     counts = tuple(_COUNT + 5 * rank for rank in range(world))
-    cases = []
+    cases: list[Case] = []
     for op, is_async in product([*MOVING, *REDUCING], (False, True)):
         if op == "isend_irecv":  # see nccl_can_move
             continue
         sizes = counts if op.endswith("_uneven") else (_COUNT,)
         reductions = ("SUM", "AVG", "PREMUL_SUM") if every_reduction else ("SUM",)
-        for reduction in reductions if op in REDUCING else ("",):
-            cases.append(
-                Case(op=op, dtype=torch.float32, reduction=reduction, counts=sizes, root=world - 1, is_async=is_async)
-            )
+        case = Case(op=op, dtype=torch.float32, counts=sizes, root=world - 1, is_async=is_async)
+        cases += [replace(case, reduction=reduction) for reduction in (reductions if op in REDUCING else ("",))]
     return cases
 
 
@@ -47,7 +46,7 @@ def capture_each(rank: int, world: int, delays: str, every_reduction: bool) -> l
     with emulator.delays(DELAYS[delays]):
         for case in _cases(world, every_reduction):
             site = Staged(case, rank, world, device="cuda")
-            failures += [f"{case}, before: {error}" for error in map(_error, site.run()) if error]
+            failures += [f"{case}, before: {error}" for error in map(Result.error, site.run()) if error]
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 results = site.run()
@@ -57,10 +56,6 @@ def capture_each(rank: int, world: int, delays: str, every_reduction: bool) -> l
                 graph.replay()
                 failures += [f"{case}, replay {seed}: {error}" for error in wrong(results, expected)]
     return failures
-
-
-def _error(result: Any) -> str | None:
-    return result.error()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("delays", DELAYS)
@@ -74,7 +69,7 @@ def test_every_operation(ranks: Ranks, world: int, delays: str, long: bool) -> N
 def _step(x: torch.Tensor, world: int, side: torch.cuda.Stream) -> torch.Tensor:
     """Kernels and collectives in turns, on two streams, with works that are waited for late or by others."""
     a = x * 2
-    first = dist.all_reduce(a, async_op=True)
+    first: Any = dist.all_reduce(a, async_op=True)
     b = x + 1
     dist.all_reduce(b)
     side.wait_stream(torch.cuda.current_stream())
@@ -83,7 +78,7 @@ def _step(x: torch.Tensor, world: int, side: torch.cuda.Stream) -> torch.Tensor:
         c = a * 3
         dist.broadcast(c, 0)
     gathered = torch.empty(world * x.numel(), device="cuda", dtype=x.dtype)
-    second = dist.all_gather_single(gathered, b, async_op=True)
+    second: Any = dist.all_gather_single(gathered, b, async_op=True)
     torch.cuda.current_stream().wait_stream(side)
     second.wait()
     return gathered.view(world, -1).sum(0) + c
@@ -91,9 +86,8 @@ def _step(x: torch.Tensor, world: int, side: torch.cuda.Stream) -> torch.Tensor:
 
 def _step_alone(xs: list[torch.Tensor]) -> torch.Tensor:
     world = len(xs)
-    a = sum(x * 2 for x in xs)
-    b = sum(x + 1 for x in xs)
-    return b * world + a * 3  # type: ignore[no-any-return]
+    everyone = torch.stack(xs)
+    return (everyone + 1).sum(0) * world + (everyone * 2).sum(0) * 3
 
 
 def capture_several(rank: int, world: int, delays: str) -> None:
@@ -185,7 +179,7 @@ def forget_in_capture(rank: int, world: int, delays: str) -> None:
             del temporary
             outs.append(out)
             torch.full((5000,), -1.0, device="cuda")
-        last = dist.all_reduce(x.clone(), async_op=True)
+        last: Any = dist.all_reduce(x.clone(), async_op=True)
         last.wait()
     with emulator.delays(DELAYS[delays]):
         for value in range(5):
@@ -210,12 +204,12 @@ def wait_across(rank: int, world: int) -> Caught:
         graph = torch.cuda.CUDAGraph()
         stream = torch.cuda.Stream()
         torch.cuda.synchronize()
-        outside = dist.all_reduce(x, async_op=True)
+        outside: Any = dist.all_reduce(x, async_op=True)
         with torch.cuda.stream(stream):
             graph.capture_begin()
             outside.wait()  # not a part of the graph
-            inside = dist.all_reduce(y, async_op=True)
-            joined = dist.all_reduce(y, async_op=True)
+            inside: Any = dist.all_reduce(y, async_op=True)
+            joined: Any = dist.all_reduce(y, async_op=True)
             joined.wait()
             graph.capture_end()
     assert x.tolist() == [float(world)] * 100
@@ -237,7 +231,7 @@ def outlive(rank: int, world: int, replays: bool) -> Caught | None:
     dist.all_reduce(x)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        work = dist.all_reduce(x, async_op=True)
+        work: Any = dist.all_reduce(x, async_op=True)
         work.wait()
     graph.replay()
     torch.cuda.synchronize()
@@ -270,9 +264,13 @@ def test_a_replay_after_the_end_of_the_group_is_refused(ranks: Ranks) -> None:
         assert caught is not None
 
 
+def _async_max(tensor: torch.Tensor, group: Any) -> Any:
+    return dist.all_reduce(tensor, dist.ReduceOp.MAX, group=group, async_op=True)
+
+
 def capture_beside(rank: int, world: int) -> None:
     """One thread captures with one group while another group works in another thread."""
-    other = dist.new_group(list(range(world)))
+    other: Any = dist.new_group(list(range(world)))
     x, y = torch.ones(100, device="cuda"), torch.ones(100, device="cuda")
     dist.all_reduce(x)
     dist.all_reduce(y, dist.ReduceOp.MAX, group=other)
@@ -283,7 +281,7 @@ def capture_beside(rank: int, world: int) -> None:
     def work() -> None:
         with torch.cuda.stream(torch.cuda.Stream()):
             for _ in range(20):
-                dist.all_reduce(y, dist.ReduceOp.MAX, group=other, async_op=True).wait()
+                _async_max(y, other).wait()
 
     def work_meanwhile() -> None:
         capturing.wait(_PATIENCE_S)
@@ -297,7 +295,8 @@ def capture_beside(rank: int, world: int) -> None:
         graph.capture_begin()
         capturing.set()
         for _ in range(20):
-            dist.all_reduce(x, dist.ReduceOp.AVG, async_op=True).wait()
+            average: Any = dist.all_reduce(x, dist.ReduceOp.AVG, async_op=True)
+            average.wait()
         assert worked.wait(_PATIENCE_S)
         graph.capture_end()
     thread.join(_PATIENCE_S)

@@ -1,4 +1,6 @@
-"""Coalesced blocks on GPU tensors: every operation in one, on several streams, mixed with CPU tensors, left by an exception."""
+"""Coalesced blocks on GPU tensors: every operation in one, from several streams, mixed with CPU tensors, left by an
+exception.
+"""
 
 from __future__ import annotations
 
@@ -64,11 +66,12 @@ def everything_in_a_block(rank: int, world: int, is_async: bool, delays: str) ->
                         seed=seed,
                         is_async=is_async,
                     )
-                    site = _InBlock(case, rank, world, device="cuda")
+                    site: Site = _InBlock(case, rank, world, device="cuda")
                     sites.append((site, OPERATIONS[op](site)))
             works[0].wait()
-            for site, results in sites:
-                failures += [f"{site.case}: {wrong}" for wrong in (result.error() for result in results) if wrong]
+            for played, results in sites:
+                errors = [result.error() for result in results]
+                failures += [f"{played.case}: {error}" for error in errors if error]
     return failures
 
 
@@ -150,13 +153,18 @@ class _Stop(Exception):
     pass
 
 
-def leave_by_exception(rank: int, world: int, then: str) -> None:
-    other = dist.new_group(list(range(world)))
-    x, y = torch.full((8,), float(rank), device="cuda"), torch.full((8,), float(rank + 1), device="cuda")
-    dist.all_reduce(y.clone(), group=other)
-    with pytest.raises(_Stop), _coalescing_manager(device=_device(), async_ops=True):
+def _begin_a_block(x: torch.Tensor) -> None:
+    with _coalescing_manager(device=_device(), async_ops=True):
         dist.broadcast(x, 1)
         raise _Stop
+
+
+def leave_by_exception(rank: int, world: int, then: str) -> None:
+    other: Any = dist.new_group(list(range(world)))
+    x, y = torch.full((8,), float(rank), device="cuda"), torch.full((8,), float(rank + 1), device="cuda")
+    dist.all_reduce(y.clone(), group=other)
+    with pytest.raises(_Stop):
+        _begin_a_block(x)
     if then == "same group":
         _get_default_group().allreduce([y]).wait()  # torch itself takes the group for one that still coalesces
     elif then == "other group":
@@ -178,7 +186,7 @@ def test_an_exception_in_a_block(ranks: Ranks, then: str) -> None:
 
 
 def refused_in_a_block(rank: int, world: int) -> None:
-    other = dist.new_group(list(range(world)))
+    other: Any = dist.new_group(list(range(world)))
     x, y = torch.ones(8, device="cuda"), torch.ones(8, device="cuda")
     dist.all_reduce(y, group=other)
     with _coalescing_manager(device=_device(), async_ops=True) as manager:
@@ -206,7 +214,7 @@ def coalesced_calls(rank: int, world: int) -> None:
     assert all(tensor.cpu().eq(total).all() for tensor in tensors)
     lists = [[torch.zeros(size, device="cuda") for size in (3, 1000)] for _ in range(world)]
     mine = [torch.full((size,), float(rank), device="cuda") for size in (3, 1000)]
-    work = dist.all_gather_coalesced(lists, mine, async_op=True)
+    work: Any = dist.all_gather_coalesced(lists, mine, async_op=True)
     work.wait()
     for source, parts in enumerate(lists):
         assert all(part.cpu().eq(float(source)).all() for part in parts)

@@ -21,7 +21,7 @@ from tests.multirank._harness import Ranks, context
 from ._delays import DELAYS
 
 
-def _sum_over(group: dist.ProcessGroup | None, value: float) -> float:
+def _sum_over(group: Any, value: float) -> float:
     tensor = torch.full((5,), value, device="cuda")
     dist.all_reduce(tensor, group=group)
     return float(tensor[4])
@@ -80,7 +80,7 @@ def in_threads(rank: int, world: int, rounds: int) -> None:
     """Each thread has a group and a stream of its own and goes at its own pace."""
     from ._preload import emulator  # on a rank only
 
-    groups = [dist.new_group(list(range(world))) for _ in range(4)]
+    groups: list[Any] = [dist.new_group(list(range(world))) for _ in range(4)]
     start = threading.Barrier(len(groups))
 
     def use(index: int) -> None:
@@ -120,8 +120,8 @@ def test_high_priority(ranks: Ranks) -> None:
 def blocking_wait(rank: int, world: int) -> None:
     from ._preload import emulator  # on a rank only
 
-    blocking = dist.new_group(list(range(world)), pg_options=_options(blocking_wait=True))
-    plain = dist.new_group(list(range(world)))
+    blocking: Any = dist.new_group(list(range(world)), pg_options=_options(blocking_wait=True))
+    plain: Any = dist.new_group(list(range(world)))
     with emulator.delays(DELAYS["300us"]):
         for group, blocks in ((blocking, True), (plain, False)):
             tensor = torch.ones(10, device="cuda")
@@ -129,7 +129,7 @@ def blocking_wait(rank: int, world: int) -> None:
             torch.cuda.synchronize()
             with emulator.held(torch.cuda.current_stream()):
                 # An operation that cannot end: the wait that blocks gives up, the one that does not returns.
-                work = dist.all_reduce(tensor, group=group, async_op=True)
+                work: Any = dist.all_reduce(tensor, group=group, async_op=True)
                 if blocks:
                     with pytest.raises(RuntimeError, match="gave up"):
                         work.wait(timedelta(milliseconds=50))
@@ -191,7 +191,7 @@ def test_futures(ranks: Ranks) -> None:
 def duration(rank: int, world: int) -> None:
     from ._preload import emulator  # on a rank only
 
-    backend = _get_default_group()._get_backend(torch.device("cuda"))
+    backend: Any = _get_default_group()._get_backend(torch.device("cuda"))
     untimed = dist.all_reduce(torch.ones(4, device="cuda"), async_op=True)
     untimed.wait()
     with pytest.raises(RuntimeError, match="timed"):
@@ -199,7 +199,7 @@ def duration(rank: int, world: int) -> None:
     backend._enable_collectives_timing()
     with emulator.delays(DELAYS["300us"]):
         for is_async in (False, True):
-            work = dist.distributed_c10d._get_default_group().allreduce([torch.ones(4, device="cuda")], _sum(is_async))
+            work = _get_default_group().allreduce([torch.ones(4, device="cuda")], _sum(is_async))
             work.wait()
             torch.cuda.synchronize()
             assert 0.2 < work._get_duration() < 1000.0  # ms
@@ -322,9 +322,7 @@ print("end")
 
 def test_a_machine_with_no_driver() -> None:
     """In a process of its own: this one may have the emulator."""
-    done = subprocess.run(
-        [sys.executable, "-c", _NO_DRIVER], capture_output=True, text=True, timeout=60.0, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", _NO_DRIVER], capture_output=True, text=True, timeout=60.0, check=False)
     if "assert not torch.cuda.is_available()" in done.stderr:
         pytest.skip("this machine has a driver")
     assert done.returncode == 0, done.stderr

@@ -163,7 +163,7 @@ class Backend final : public ::c10d::Backend {
   std::shared_ptr<TensorOp> block_;
   CallerScope block_scope_;
   std::atomic<std::thread::id> block_thread_{};  // nobody's while no block is open
-  std::shared_ptr<TensorOp> device_block_;  // what is in the block on the GPU; made by the first such operation
+  std::shared_ptr<TensorOp> device_block_;       // what is in the block on the GPU; made by the first such operation
 };
 
 }  // namespace pycomms::c10d_backend

@@ -141,8 +141,9 @@ bool Work::order_current_stream() {
   const c10::Stream current = current_stream(state_->issued_on().device());
   const bool capturing = state_->is_capturing(native(current));
   if (capturing && !captured) return false;  // a graph cannot wait for what is outside of it
-  TORCH_CHECK(capturing || !captured, "nccl2 wait: ", traits(kind_).name,
-              " was captured in a CUDA graph, and runs when that is replayed: wait inside the capture, or for the replay");
+  TORCH_CHECK(
+      capturing || !captured, "nccl2 wait: ", traits(kind_).name,
+      " was captured in a CUDA graph, and runs when that is replayed: wait inside the capture, or for the replay");
   const Status ordered = state_->order(native(current));
   TORCH_CHECK(ordered.is_ok(), "nccl2 wait: ", ordered.message());
   // What lives on the stream that issued it may be reused there from now on.

@@ -19,7 +19,7 @@ def compare(theirs: str, world: int, delays: str, programs: int, only: str) -> l
     from ._cases import FEW_DTYPES, MATRIX_DTYPES, trials
     from ._player import Player
 
-    dtypes = MATRIX_DTYPES if delays == "none" else FEW_DTYPES
+    dtypes = MATRIX_DTYPES if world == 2 and delays == "none" else FEW_DTYPES
     wanted = [trial for trial in trials(world, dtypes, programs, delays) if only in str(trial)]
     pool = Pool(preload=["tests.cuda._preload"])
     try:

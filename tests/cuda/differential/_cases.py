@@ -1,4 +1,4 @@
-"""What is compared: a case is a function that runs on a rank and returns numbers that depend on nothing but its arguments.
+"""What is compared: a trial is a function that runs on a rank and returns what depends on nothing but its arguments.
 
 Imported by the parent and by the ranks. Must not know which backend it runs on.
 """
@@ -189,9 +189,11 @@ def trials(world: int, dtypes: tuple[torch.dtype, ...], programs: int, delays: s
     for case in _operations(world, dtypes):
         area = "coalesced" if "coalesced" in case.op or case.op.startswith("batch") else "operations"
         found.append(Trial(area=area, name=str(case), play=run_operation, args=(case,)))
-    for case in _operations(world, (torch.float32,)):
-        if case.counts[0] < _COUNTS[-1]:
-            found.append(Trial(area="capture", name=str(case), play=capture_operation, args=(case,)))
+    found += [
+        Trial(area="capture", name=str(case), play=capture_operation, args=(case,))
+        for case in _operations(world, (torch.float32,))
+        if case.counts[0] < _COUNTS[-1]
+    ]
 
     def add(area: str, play: Callable[..., Any], *args: Any, bound: bool = False) -> None:
         name = " ".join([play.__name__, *map(str, args), *(["bound device"] if bound else [])])

@@ -14,7 +14,7 @@ _BATCH = 150
 _SHARED = ("operations", "capture", "coalesced")  # areas whose operations may share a group
 _START_S = 15.0
 _EACH_S = 0.15
-_MOST_BREAKS = 25  # of one player; then what is left is not run
+_MOST_BREAKS = 40  # of one player; then what is left is not run
 
 
 class Player:

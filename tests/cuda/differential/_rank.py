@@ -15,7 +15,7 @@ from ._cases import Trial, WrongResult
 from ._outcome import OURS, Outcome
 
 # What a backend says of a call that it did not even begin: the group still works.
-_REFUSED = ("nsupported", "not supported", "nvalid usage", "nvalid argument", "not implemented")
+_REFUSED = ("nsupported", "not supported", "nvalid usage", "nvalid argument", "not implemented", "ata type must")
 
 
 def play_batch(rank: int, world: int, trials: list[Trial], delays: str) -> None:
@@ -38,7 +38,7 @@ def _begin(bound: bool) -> None:
 
     if context().backend != OURS:
         pycomms.builtin_nccl2(context().backend)
-    context().init(**({"device_id": torch.device("cuda", 0)} if bound else {}))
+    context().init(device_id=torch.device("cuda", 0) if bound else None)
 
 
 def _play(rank: int, world: int, trial: Trial) -> tuple[Outcome, bool]:
