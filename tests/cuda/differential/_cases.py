@@ -24,7 +24,8 @@ from .. import test_capture, test_coalescing, test_stream_programs, test_trainin
 from .._staged import Staged, expected_results, wrong
 from ..test_matrix import nccl_can_move, nccl_can_reduce
 
-_COUNTS = (1, 77, 20_011)
+_COUNTS = (77, 1, 20_011)
+_FEW_DTYPES = (torch.float32, torch.bfloat16, torch.int64)
 _REPLAY_SEED = 5
 
 
@@ -83,13 +84,13 @@ def capture_operation(rank: int, world: int, case: Case) -> int:
     return _digest(results)
 
 
-def _operations(world: int, dtypes: tuple[torch.dtype, ...]) -> Iterator[Case]:
+def _operations(world: int, dtypes: tuple[torch.dtype, ...], sizes: tuple[int, ...]) -> Iterator[Case]:
     for op, dtype, is_async in product(OPERATIONS, dtypes, (False, True)):
         reductions = ("SUM", "AVG", "PREMUL_SUM", "PRODUCT", "MIN", "MAX") if op in REDUCING else ("",)
         for reduction in reductions:
             if op in REDUCING and not has_meaning(dtype, reduction):
                 continue
-            for count in (0,) if op == "barrier" else _COUNTS:
+            for count in (0,) if op == "barrier" else sizes:
                 counts = tuple(count + 7 * r for r in range(world)) if op.endswith("_uneven") else (count,)
                 case = Case(op=op, dtype=dtype, reduction=reduction, counts=counts, root=world - 1, is_async=is_async)
                 if nccl_can_reduce(case) if op in REDUCING else nccl_can_move(case):
@@ -183,16 +184,19 @@ def abort_and_renew(rank: int, world: int) -> list[float]:
     return [before, _sum_over(None, 2.0)]
 
 
-def trials(world: int, dtypes: tuple[torch.dtype, ...], programs: int, delays: str) -> list[Trial]:
-    """`delays`: for those that set them by themselves; whoever plays the others does it for them."""
+def trials(world: int, programs: int, delays: str) -> list[Trial]:
+    """`delays`: for those that set them by themselves; whoever plays the others does it for them. All data types and
+    sizes are tried once, at two ranks and without delays.
+    """
+    whole = world == 2 and delays == "none"
+    dtypes, sizes = (tuple(DTYPES), _COUNTS) if whole else (_FEW_DTYPES, _COUNTS[:1])
     found: list[Trial] = []
-    for case in _operations(world, dtypes):
+    for case in _operations(world, dtypes, sizes):
         area = "coalesced" if "coalesced" in case.op or case.op.startswith("batch") else "operations"
         found.append(Trial(area=area, name=str(case), play=run_operation, args=(case,)))
     found += [
         Trial(area="capture", name=str(case), play=capture_operation, args=(case,))
-        for case in _operations(world, (torch.float32,))
-        if case.counts[0] < _COUNTS[-1]
+        for case in _operations(world, (torch.float32,), _COUNTS[:1])
     ]
 
     def add(area: str, play: Callable[..., Any], *args: Any, bound: bool = False) -> None:
@@ -213,8 +217,10 @@ def trials(world: int, dtypes: tuple[torch.dtype, ...], programs: int, delays: s
     for then in ("same group", "other group", "destroy"):
         add("coalesced", test_coalescing.leave_by_exception, then)
     for bound in (False, True):
-        for play in (new_groups, split_groups, destroy_and_renew, mesh, objects):
+        for play in (new_groups, destroy_and_renew, objects):
             add("groups", play, bound=bound)
+    add("groups", mesh)  # it binds a device by itself
+    add("groups", split_groups, bound=True)  # torch asks for it
     add("groups", abort_and_renew)
     add("groups", two_gpus_in_one_call)
     for kind in ("ddp", "fsdp2"):
@@ -225,7 +231,3 @@ def trials(world: int, dtypes: tuple[torch.dtype, ...], programs: int, delays: s
     for first in range(0, programs, 5):
         add("stream programs", stream_programs, first, 5)
     return found
-
-
-MATRIX_DTYPES = tuple(DTYPES)
-FEW_DTYPES = (torch.float32, torch.bfloat16, torch.int64)
