@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tests.cuda_emulator.nccl
 from tests import cuda_emulator
+from tests.cuda_emulator import nccl as emulated_nccl
 
 emulator = cuda_emulator.load()
-nccl = cuda_emulator.nccl.load()
+nccl = emulated_nccl.load()
 emulator.install_aten()

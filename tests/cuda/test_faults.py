@@ -7,6 +7,7 @@ from __future__ import annotations
 import signal
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,9 +83,7 @@ def check_stuck(rank: int, world: int, point: Point) -> Caught:
 
     def go() -> None:
         if point is Point.SPLIT:
-            child = _get_default_group()._get_backend(torch.device("cuda")).split(
-                context().store("child"), list(range(world)), _options()
-            )
+            child = _gpu_backend().split(context().store("child"), list(range(world)), _options())
             child.allreduce([torch.ones(4, device="cuda")]).wait()
             torch.cuda.synchronize()
             return
@@ -95,6 +94,10 @@ def check_stuck(rank: int, world: int, point: Point) -> Caught:
     _renew("after")
     _sum_works(rank, world)
     return caught
+
+
+def _gpu_backend() -> Any:
+    return _get_default_group()._get_backend(torch.device("cuda"))
 
 
 def _options() -> Any:
@@ -218,22 +221,22 @@ def test_abort_from_another_thread(ranks: Ranks, op: str) -> None:
 # --- nothing is left
 
 
-def check_cycles(rank: int, world: int, cycles: int) -> list[tuple[int, int]]:
-    import os
+def _entries(folder: str) -> int:
+    return sum(1 for _ in Path(folder).iterdir())
 
+
+def check_cycles(rank: int, world: int, cycles: int) -> list[tuple[int, int]]:
     _sum_works(rank, world)
     seen = []
     for cycle in range(cycles):
         dist.destroy_process_group()
         context().init(f"cycle {cycle}")
         _sum_works(rank, world)
-        child = _get_default_group()._get_backend(torch.device("cuda")).split(
-            context().store(f"child {cycle}"), [0, 1], _options()
-        )
+        child = _gpu_backend().split(context().store(f"child {cycle}"), [0, 1], _options())
         child.allreduce([torch.ones(4, device="cuda")]).wait()
         torch.cuda.synchronize()
         child.shutdown()
-        seen.append((len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))))
+        seen.append((_entries("/proc/self/task"), _entries("/proc/self/fd")))
     dist.destroy_process_group()
     assert _nccl().live().communicators == 0
     return seen

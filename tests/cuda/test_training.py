@@ -9,7 +9,7 @@ from torch import nn
 from torch.distributed._functional_collectives import all_gather_tensor, all_reduce
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.multirank._harness import Ranks
@@ -58,7 +58,8 @@ def train(rank: int, world: int, kind: str, delays: str) -> list[float]:
             losses = _losses(DistributedDataParallel(model, bucket_cap_mb=1), inputs, targets)
         else:
             mesh = init_device_mesh("cuda", (world,))
-            losses = _losses(fully_shard(model, mesh=mesh), inputs, targets)
+            fully_shard(model, mesh=mesh)
+            losses = _losses(model, inputs, targets)
         everyone = torch.stack([loss.reshape(()) for loss in losses])
         dist.all_reduce(everyone, dist.ReduceOp.AVG)
         return everyone.tolist()
@@ -78,7 +79,9 @@ def use_dtensor(rank: int, world: int) -> None:
     torch.manual_seed(1)
     a, b = torch.randn(8, 12).cuda(), torch.randn(12, 4).cuda()
     by_rows, by_columns = distribute_tensor(a, mesh, [Shard(1)]), distribute_tensor(b, mesh, [Shard(0)])
-    product = (by_rows @ by_columns).redistribute(mesh, [Replicate()]).to_local()
+    product = by_rows @ by_columns
+    assert isinstance(product, DTensor)
+    product = product.redistribute(mesh, [Replicate()]).to_local()
     torch.testing.assert_close(product.cpu(), (a @ b).cpu())
 
 

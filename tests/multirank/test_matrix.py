@@ -92,9 +92,7 @@ def _large(world: int) -> Iterator[Case]:
             yield Case(op=op, dtype=dtype, reduction=reduction if op in REDUCING else "", counts=counts, root=world - 1)
 
 
-def run_cases(
-    ranks: Ranks, world: int, cases: list[Case], record: pytest.FixtureRequest, device: str = "cpu"
-) -> None:
+def run_cases(ranks: Ranks, world: int, cases: list[Case], record: pytest.FixtureRequest, device: str = "cpu") -> None:
     asked = [case for case in cases if supported(ranks.backend, case)]
     tallies: list[Tally] = ranks.run(check_cases, asked, device, world=world, timeout=110.0)
     failures = [f"rank {rank}: {text}" for rank, tally in enumerate(tallies) for text in tally.failures]
