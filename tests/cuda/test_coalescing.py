@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import _coalescing_manager, _get_default_group
 
 from tests.multirank._errors import needed
-from tests.multirank._harness import Ranks
+from tests.multirank._harness import Ranks, context
 from tests.multirank._ops import MOVING, OPERATIONS, REDUCING, Case, Result, Site
 
 from ._delays import DELAYS
@@ -173,6 +173,9 @@ def leave_by_exception(rank: int, world: int, then: str) -> None:
         dist.destroy_process_group(other)
         return
     elif then == "abort":
+        context().signpost(f"{rank} has left the block")
+        for peer in range(world):
+            context().await_signpost(f"{peer} has left the block")
         dist.distributed_c10d._get_default_group().abort()
         dist.all_reduce(y, group=other)
     assert y.tolist() == [world * (world + 1) / 2] * 8
