@@ -4,6 +4,7 @@ on all ranks and with the same error.
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import Any
 
@@ -18,7 +19,7 @@ from ._harness import Ranks, context
 only_ours = pytest.mark.nccl2_only("a promise about our errors")
 
 _SOON_S = 5.0  # and the groups' timeout is 30
-_TIMEOUT_S = 2.0
+_TIMEOUT_S = 3.0
 
 
 def _check_words(text: str) -> None:
@@ -110,9 +111,11 @@ def test_a_timeout_is_the_groups(ranks: Ranks, missing: int, is_connected: bool)
         for caught in errors:
             assert (caught.kind, caught.ranks) == ("CollectiveTimeout", (missing,)), f"rank {rank}: {caught}"
             assert caught.op == "all_reduce_sparse", f"rank {rank}: {caught}"
-            assert f"rank {missing} did not come within {_TIMEOUT_S:.0f}" in caught.text
+            waited = re.search(rf"rank {missing} did not come within ([\d.]+) s", caught.text)
+            assert waited is not None, f"rank {rank}: {caught}"
+            assert float(waited[1]) >= _TIMEOUT_S - 0.01
             _check_words(caught.text)
-            assert caught.seconds() < _TIMEOUT_S * 1.8
+            assert caught.seconds() < _TIMEOUT_S * 2  # once, and not for each of its two connections
 
 
 def check_group_fails(rank: int, world: int, is_connected: bool) -> tuple[Caught, ...]:
