@@ -1,11 +1,14 @@
-"""Options that all tests share. Nothing heavy may be imported here: unit tests start in milliseconds."""
+"""What all tests share: options, and what a session counted and measured. Nothing heavy may be imported here: unit
+tests start in milliseconds.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
+
+from tests.multirank._tally import CHECKED, FIGURES
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,3 +20,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "nccl2_only(reason): a promise that only our backend makes; gloo is not asked")
+    config.stash[CHECKED] = Counter()
+    config.stash[FIGURES] = []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    checked = config.stash[CHECKED]
+    if checked:
+        rows = ", ".join(f"{op} {count}" for op, count in sorted(checked.items()))
+        terminalreporter.write_line(f"combinations checked: {checked.total()} ({rows})")
+    for figure in config.stash[FIGURES]:
+        terminalreporter.write_line(figure)
+
+
+@pytest.fixture(scope="session")
+def long(pytestconfig: pytest.Config) -> bool:
+    return bool(pytestconfig.getoption("--long"))

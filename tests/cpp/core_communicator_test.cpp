@@ -1,79 +1,13 @@
-// A communicator over an engine whose every answer the test decides: connecting, failing, ending.
+// A communicator over an engine whose every answer the test decides: connecting, failing, splitting.
 #include <thread>
 
-#include "check.h"
-#include "core_fake_engine.h"
+#include "core_fixture.h"
 
 using namespace pycomms;
+using fake::Event;
+using fake::Fixture;
+using fake::kLong;
 using fake::state;
-
-namespace {
-
-constexpr int64_t kLong = 20 * kSecond;
-
-// Comes once; whoever waits for it does not wait longer than he says.
-class Event {
- public:
-  void come() {
-    {
-      const std::lock_guard lock(mutex_);
-      has_come_ = true;
-    }
-    changed_.notify_all();
-  }
-  bool came_within(int64_t ns) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return has_come_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool has_come_ = false;  // guarded by mutex_
-};
-
-struct Fixture {
-  explicit Fixture(int64_t timeout = kLong) : engine(fake::reset()) {
-    CommunicatorOptions options;
-    options.size = 2;
-    options.group = "test";
-    options.timeout = timeout;
-    options.on_failure = [this] { ++failures; };
-    communicator = std::make_unique<Communicator>(engine, runtime, options);
-    communicator->set_rendezvous(std::make_unique<fake::Meeting>());
-  }
-
-  Error run(EngineResult (*call)(const Engine&, CommHandle, StreamHandle) = fake::succeed) {
-    return run_inline(*communicator, OpKind::kAllReduce, kLong, call);
-  }
-  // A receive to which nothing comes; a send that nobody takes.
-  std::shared_ptr<OpState> request(OpKind kind) {
-    auto op = std::make_shared<OpState>(kind);
-    if (post(*communicator, kind, op, kLong, fake::pend)) CHECK_FAIL("not posted");
-    return op;
-  }
-  std::shared_ptr<OpState> block(std::initializer_list<OpKind> kinds) {
-    auto block = std::make_shared<OpState>(OpKind::kCoalesced);
-    communicator->begin(block);
-    for (const OpKind kind : kinds) {
-      if (post(*communicator, kind, block, kLong, fake::pend)) CHECK_FAIL("not posted");
-    }
-    communicator->end(*block, {});
-    return block;
-  }
-  std::shared_ptr<OpState> issue() {
-    auto op = std::make_shared<OpState>(OpKind::kAllReduce);
-    if (enqueue(*communicator, op, kLong, fake::succeed)) CHECK_FAIL("not issued");
-    return op;
-  }
-
-  const Engine& engine;
-  fake::Runtime runtime;
-  std::atomic<int> failures{0};
-  std::unique_ptr<Communicator> communicator;
-};
-
-}  // namespace
 
 TEST(the_first_operation_connects) {
   Fixture f;
@@ -169,146 +103,6 @@ TEST(an_operation_that_fails_later_is_never_a_success) {
   CHECK(op->error().detail().ranks == std::vector<int>{1});
 }
 
-TEST(abort_cancels_what_is_in_flight_before_the_engine_ends_it) {
-  Fixture f;
-  const auto op = f.issue();
-  f.communicator->abort("enough");
-  CHECK(op->outcome() == Outcome::kCancelled);
-  CHECK(op->error().detail().kind == ErrorKind::kClosed);
-  CHECK_EQ(state->cancelled.load(), 1);
-  CHECK_EQ(state->aborted.load(), 1);
-  CHECK_EQ(state->destroyed.load(), 0);
-  const Error later = f.run();
-  CHECK(later && later.detail().kind == ErrorKind::kClosed);
-  CHECK_EQ(f.failures.load(), 0);
-}
-
-TEST(abort_unblocks_a_thread_inside_a_call) {
-  Fixture f;
-  CHECK(!f.run());
-  std::atomic<bool> inside{false};
-  Error seen;
-  std::thread blocked([&] {
-    seen = run_inline(*f.communicator, OpKind::kBarrier, kLong, [&](const Engine&, CommHandle, StreamHandle) {
-      inside = true;
-      state->block();
-      return EngineResult{nccl_abi::kSystemError};
-    });
-  });
-  while (!inside) std::this_thread::yield();
-  f.communicator->abort("enough");
-  blocked.join();
-  CHECK(seen && seen.detail().kind == ErrorKind::kClosed);
-  CHECK_EQ(state->aborted.load(), 1);
-}
-
-TEST(shutdown_waits_for_what_is_in_flight) {
-  Fixture f;
-  const auto op = f.issue();
-  std::thread ender([&] { f.runtime.run(nccl_abi::kSuccess); });
-  f.communicator->shutdown();
-  ender.join();
-  CHECK(op->outcome() == Outcome::kDone);
-  CHECK_EQ(state->finalized.load(), 1);
-  CHECK_EQ(state->destroyed.load(), 1);
-  f.communicator->shutdown();
-  f.communicator->abort("again");
-  CHECK_EQ(state->destroyed.load(), 1);
-}
-
-TEST(shutdown_soon_gives_up_a_receive_that_nobody_sends_to) {
-  Fixture f;
-  const auto op = f.request(OpKind::kRecv);
-  const int64_t begun = now_ns();
-  CHECK(f.communicator->shutdown());
-  CHECK(now_ns() - begun < 5 * kSecond);
-  CHECK(op->outcome() == Outcome::kCancelled);
-  CHECK(op->error().detail().kind == ErrorKind::kClosed);
-  CHECK(op->error().detail().message.find("receive") != std::string::npos);
-  CHECK_EQ(state->finalized.load(), 1);  // the others are not harmed
-  CHECK_EQ(state->cancelled.load(), 0);
-}
-
-TEST(shutdown_goes_on_while_receives_end_although_it_moves_none_itself) {
-  Fixture f;
-  constexpr int kMessages = 4;
-  std::vector<std::shared_ptr<OpState>> ops;
-  for (int i = 0; i < kMessages; ++i) ops.push_back(f.request(OpKind::kRecv));
-  Event over;
-  std::thread engine([&] {
-    for (int i = 0; i < kMessages; ++i) {
-      if (over.came_within(300 * kMillisecond)) return;
-      state->end_requests(nccl_abi::kSuccess, 1);
-    }
-  });
-  const bool in_order = f.communicator->shutdown();
-  over.come();
-  engine.join();
-  CHECK(in_order);
-  for (const auto& op : ops) CHECK(op->outcome() == Outcome::kDone);
-}
-
-TEST(shutdown_waits_for_callbacks) {
-  Fixture f;
-  Event over;
-  bool ended_before = true;
-  const auto op = f.request(OpKind::kRecv);
-  op->then([&](const OpState&) { ended_before = over.came_within(kSecond); });
-  std::thread engine([] { state->end_requests(nccl_abi::kSuccess); });
-  while (!op->has_ended()) std::this_thread::yield();
-  CHECK(f.communicator->shutdown());
-  over.come();
-  engine.join();
-  CHECK(!ended_before);
-}
-
-TEST(shutdown_soon_gives_up_a_block_of_receives) {
-  Fixture f;
-  const auto block = f.block({OpKind::kRecv, OpKind::kSend, OpKind::kRecvAnySource});
-  state->end_requests(nccl_abi::kSuccess, 2);
-  const int64_t begun = now_ns();
-  CHECK(f.communicator->shutdown());
-  CHECK(now_ns() - begun < 5 * kSecond);
-  CHECK(block->outcome() == Outcome::kCancelled);
-}
-
-TEST(shutdown_waits_for_a_block_with_a_send_in_it) {
-  Fixture f(kSecond);
-  const auto block = f.block({OpKind::kRecv, OpKind::kSend});
-  state->end_requests(nccl_abi::kSuccess, 1);
-  CHECK(!f.communicator->shutdown());
-  CHECK(block->outcome() == Outcome::kCancelled);
-}
-
-TEST(shutdown_waits_for_a_send_until_the_deadline) {
-  Fixture f(kSecond);
-  const auto receive = f.request(OpKind::kRecv);
-  const auto send = f.request(OpKind::kSend);
-  const int64_t begun = now_ns();
-  CHECK(!f.communicator->shutdown());
-  CHECK(now_ns() - begun >= kSecond);
-  CHECK(send->outcome() == Outcome::kCancelled);
-  CHECK_EQ(state->aborted.load(), 1);
-}
-
-TEST(leaving_ends_what_is_in_flight_and_waits_for_nobody) {
-  Fixture f;
-  const auto receive = f.request(OpKind::kRecv);
-  f.communicator->leave("the process ends");
-  CHECK(receive->outcome() == Outcome::kCancelled);
-  CHECK_EQ(state->cancelled.load(), 0);  // nobody needs to hear of it
-  CHECK_EQ(state->finalized.load(), 1);
-}
-
-TEST(leaving_in_the_middle_of_a_collective_tells_the_members) {
-  Fixture f;
-  const auto op = f.issue();
-  f.communicator->leave("the process ends");
-  CHECK(op->outcome() == Outcome::kCancelled);
-  CHECK_EQ(state->cancelled.load(), 1);
-  CHECK_EQ(state->aborted.load(), 1);
-}
-
 TEST(a_failure_from_elsewhere_is_the_first_error_and_told_to_the_members) {
   Fixture f;
   CHECK(!f.communicator->need_all(OpKind::kAllReduceSparse));
@@ -357,14 +151,6 @@ TEST(an_outer_error_ends_the_wait_for_a_connection) {
   communicator.set_rendezvous(std::make_unique<fake::Meeting>());
   const Error error = communicator.become_ready(Deadline::after(kLong));
   CHECK(error && error.detail().kind == ErrorKind::kPeerFailure);
-}
-
-TEST(a_state_outlives_its_communicator) {
-  Fixture f;
-  const auto op = f.issue();
-  f.communicator.reset();
-  CHECK(op->outcome() == Outcome::kCancelled);
-  CHECK(op->wait(Deadline::after(kLong), true, nullptr) == OpState::WaitResult::kEnded);
 }
 
 TEST(a_block_covers_every_operation_in_it) {

@@ -55,4 +55,14 @@ inline void expect_success(nccl_abi::Result result, const std::string& what) {
   throw std::runtime_error(what + ": result " + std::to_string(result) + ": " + nccl_abi::ncclGetLastError(nullptr));
 }
 
+inline hostccl::Failure failure_of(nccl_abi::CommHandle comm) {
+  hostccl::Failure failure{};
+  hostcclCommGetFailure(comm, &failure);
+  return failure;
+}
+
+inline bool names(const hostccl::Failure& failure, int rank) {
+  return std::find(failure.ranks, failure.ranks + failure.nranks, rank) != failure.ranks + failure.nranks;
+}
+
 }  // namespace hostccl_test

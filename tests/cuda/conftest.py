@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cuda_emulator import fits_torch
 from tests.multirank._harness import Pool, Ranks
-from tests.multirank._tally import CHECKED, FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash.setdefault(CHECKED, Counter())
-    config.stash.setdefault(FIGURES, [])
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +22,3 @@ def ranks(pytestconfig: pytest.Config) -> Iterator[Ranks]:
         yield Ranks(pool, pytestconfig.getoption("--backend"))
     finally:
         pool.close()
-
-
-@pytest.fixture(scope="session")
-def long(pytestconfig: pytest.Config) -> bool:
-    return bool(pytestconfig.getoption("--long"))

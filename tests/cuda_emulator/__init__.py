@@ -15,7 +15,8 @@ import sys
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from ._build import BuildError, fits_torch, library_folder
+from ._build import fits_torch, library_folder
+from ._compile import BuildError
 from ._controls import Delays, Emulator, EmulatorError, Error, LiveObjects
 from ._library import declare
 

@@ -38,7 +38,6 @@ class Backend final : public ::c10d::Backend {
   // and all that follows when a call in it is refused. startCoalescing and endCoalescing always work.
   bool supportsCoalescing() const override { return serves_gpu(); }
   bool supportsTimeEstimation() const override { return false; }
-  bool serves_gpu() const;
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
 
   // --- Collectives (collectives.cpp) ---
@@ -132,6 +131,7 @@ class Backend final : public ::c10d::Backend {
   template <typename Call>
   WorkPtr on_device(const OpArgs& op, at::Device device, TensorList outputs, at::ArrayRef<at::Tensor> inputs,
                     Call&& call);
+  bool serves_gpu() const;
   std::shared_ptr<DeviceGroup> device_group(at::Device device);
   std::shared_ptr<TensorOp> open_device_block(DeviceCommunicator& operations, const c10::Stream& stream,
                                               const IssueOptions& options);

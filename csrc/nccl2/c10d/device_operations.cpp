@@ -27,14 +27,14 @@ void check_device(const char* op, at::Device device, at::ArrayRef<at::Tensor> te
   }
 }
 
-void order_behind(DeviceEvents& events, const c10::Stream& stream, const c10::Stream& other) {
-  if (stream == other) return;
+Status order_behind(DeviceEvents& events, const c10::Stream& stream, const c10::Stream& other) {
+  if (stream == other) return {};
   const bool captured = events.is_capturing(native(other));
   Result<EventHandle> mark = events.record(native(other), false);
-  TORCH_CHECK(mark.is_ok(), "nccl2: ", mark.status().message());
-  const Status ordered = events.wait(native(stream), mark.value());
+  if (!mark.is_ok()) return mark.status();
+  Status ordered = events.wait(native(stream), mark.value());
   events.release(mark.value(), false, captured);
-  TORCH_CHECK(ordered.is_ok(), "nccl2: ", ordered.message());
+  return ordered;
 }
 
 bool Backend::serves_gpu() const {
@@ -43,8 +43,6 @@ bool Backend::serves_gpu() const {
 }
 
 std::shared_ptr<DeviceGroup> Backend::device_group(at::Device device) {
-  if (auto made = lanes_->device_if_made(); made != nullptr && made->device() == device) [[likely]]
-    return made;
   return lanes_->device(device, options_->is_high_priority_stream);
 }
 

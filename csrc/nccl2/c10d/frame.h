@@ -17,7 +17,7 @@ namespace pycomms::c10d_backend {
 
 void check_device(const char* op, at::Device device, at::ArrayRef<at::Tensor> tensors);
 // What is put on `stream` from now on runs behind all that is on `other`.
-void order_behind(DeviceEvents& events, const c10::Stream& stream, const c10::Stream& other);
+Status order_behind(DeviceEvents& events, const c10::Stream& stream, const c10::Stream& other);
 
 // A call that issues `n` operations as one group of the engine: each(i, engine, comm, stream) -> EngineResult.
 template <typename Each>
@@ -81,18 +81,17 @@ WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outpu
   DeviceCommunicator& operations = group->operations();
   const c10::OptionalDeviceGuard here(device);
   const c10::Stream current = current_stream(device);
-  const c10::Stream stream = op.is_async ? group->internal_stream() : current;
   const IssueOptions options{.timeout_ns = timeout_ns(op.timeout) + ephemeral_.total(), .timed = is_watched()};
   auto work = make_work(op.kind, std::move(outputs), inputs);
 
+  // All of a block runs where its first operation does.
+  const bool is_first = !in_block || device_block_ == nullptr;
+  const c10::Stream stream = !is_first ? device_block_->issued_on() : op.is_async ? group->internal_stream() : current;
+  const Status ordered = order_behind(operations.events(), stream, current);
+  if (!ordered.is_ok()) throw_error(operations.device_error(op.kind, 0, ordered.message()));
+  if (in_block && is_first) device_block_ = open_device_block(operations, stream, options);
   auto state = in_block ? device_block_ : std::make_shared<TensorOp>(op.kind);
-  if (state == nullptr || !in_block) {
-    if (op.is_async) order_behind(operations.events(), stream, current);
-    if (in_block) state = device_block_ = open_device_block(operations, stream, options);
-    state->set_streams(stream, current);
-  } else {
-    order_behind(operations.events(), state->issued_on(), current);
-  }
+  if (is_first) state->set_streams(stream, current);
   if (op.is_async || in_block) {
     state->keep_all(inputs);
     state->keep_all(work->outputs());

@@ -21,19 +21,24 @@ LiveGroups& live_groups() {  // never destroyed: groups may be, later
 
 }  // namespace
 
-SparseLane& Lanes::sparse() {
-  const std::lock_guard lock(mutex_);
-  if (sparse_ != nullptr) return *sparse_;
+CommunicatorOptions Lanes::options_beside_main(const std::string& group) const {
   CommunicatorOptions options;
   options.rank = main_->rank();
   options.size = main_->size();
-  options.group = main_->group();
+  options.group = group;
   options.timeout = main_->timeout();
   options.interrupted = main_->interrupted();
+  return options;
+}
+
+SparseLane& Lanes::sparse() {
+  const std::lock_guard lock(mutex_);
+  if (sparse_ != nullptr) return *sparse_;
+  CommunicatorOptions options = options_beside_main(main_->group() + "/sparse");
   options.outer = [main = main_] { return main->need_all(OpKind::kAllReduceSparse); };
   auto own = std::make_unique<Communicator>(main_->engine(), main_->runtime(), options);
   own->set_rendezvous(
-      std::make_unique<StoreRendezvous>(store_, options.group + "/sparse", options.rank, options.size, options.outer));
+      std::make_unique<StoreRendezvous>(store_, options.group, options.rank, options.size, options.outer));
   sparse_ = std::make_shared<SparseLane>(main_, std::move(own), hooks_);
   return *sparse_;
 }
@@ -52,24 +57,21 @@ std::function<Error()> Lanes::members_of(std::shared_ptr<Communicator> main) {
 }
 
 std::shared_ptr<DeviceGroup> Lanes::device(c10::Device device, bool high_priority) {
-  const std::lock_guard lock(mutex_);
-  if (device_ != nullptr) {
-    TORCH_CHECK_VALUE(device_->device() == device, "group ", main_->group(), " works with ", device_->device(),
-                      " and got a tensor on ", device, ": each rank of a group has one GPU");
-    return device_;
+  auto group = device_if_made();
+  if (group == nullptr) {
+    CommunicatorOptions options = options_beside_main(main_->group());
+    options.on_failure = [hooks = hooks_] { hooks->run(); };
+    options.outer = members_of(main_);
+    group = DeviceGroup::make(device, high_priority, options, options.outer);  // asks the device: not under the lock
+    group->communicator().set_rendezvous(
+        std::make_unique<StoreRendezvous>(store_, options.group + "/cuda", options.rank, options.size, options.outer));
+    const std::lock_guard lock(mutex_);
+    if (device_ == nullptr) device_ = group;
+    group = device_;
   }
-  CommunicatorOptions options;
-  options.rank = main_->rank();
-  options.size = main_->size();
-  options.group = main_->group();
-  options.timeout = main_->timeout();
-  options.interrupted = main_->interrupted();
-  options.on_failure = [hooks = hooks_] { hooks->run(); };
-  options.outer = members_of(main_);
-  device_ = DeviceGroup::make(device, high_priority, options, options.outer);
-  device_->communicator().set_rendezvous(
-      std::make_unique<StoreRendezvous>(store_, options.group + "/cuda", options.rank, options.size, options.outer));
-  return device_;
+  TORCH_CHECK_VALUE(group->device() == device, "group ", main_->group(), " works with ", group->device(),
+                    " and got a tensor on ", device, ": each rank of a group has one GPU");
+  return group;
 }
 
 std::shared_ptr<DeviceGroup> Lanes::device_if_made() {

@@ -40,6 +40,7 @@ class Lanes {
   void wait_for_callbacks(Deadline deadline);
 
  private:
+  CommunicatorOptions options_beside_main(const std::string& group) const;
   std::shared_ptr<SparseLane> sparse_if_made();
 
   const c10::intrusive_ptr<::c10d::Store> store_;

@@ -145,7 +145,8 @@ bool Work::order_current_stream() {
       capturing || !captured, "nccl2 wait: ", traits(kind_).name,
       " was captured in a CUDA graph, and runs when that is replayed: wait inside the capture, or for the replay");
   const Status ordered = state_->order(native(current));
-  TORCH_CHECK(ordered.is_ok(), "nccl2 wait: ", ordered.message());
+  TORCH_CHECK(ordered.is_ok(), "nccl2 wait: rank ", rank_, ", ", traits(kind_).name, " #", getSequencenumber(), ": ",
+              ordered.message());
   // What lives on the stream that issued it may be reused there from now on.
   if (current == state_->issued_from()) state_->let_go();
   return true;

@@ -24,7 +24,12 @@ void run_at_most(const char* name, Deadline deadline, std::function<void()> call
   });
   if (!thread.is_ok()) return;  // better leaked than blocked
   while (done->load(std::memory_order_acquire) == 0 && !deadline.passed()) futex_wait(*done, 0, deadline.left());
-  thread.take().detach();
+  std::thread running = thread.take();
+  if (done->load(std::memory_order_acquire) != 0) {
+    running.join();  // nothing is left of it
+  } else {
+    running.detach();
+  }
 }
 
 }  // namespace

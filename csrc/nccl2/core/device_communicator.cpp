@@ -22,10 +22,10 @@ Error DeviceCommunicator::open(const GateHolder& inside, const std::shared_ptr<D
   }
   op->set_sequence(is_point_to_point(op->kind()) ? 0 : c.next_sequence());
   const bool captured = events_.is_capturing(stream);
-  if (!captured && has_captured_.load(std::memory_order_relaxed)) forget_captured();
+  if (!captured) forget_captured();
   const int64_t deadline = Deadline::after(options.timeout_ns).ns();
   if (Status begun = op->begin_on(events_, stream, options.timed, captured, deadline); !begun.is_ok()) {
-    return system_error(begun);
+    return device_error(*op, begun.message());
   }
   if (!captured) c.begin(op);
   return {};
@@ -36,7 +36,7 @@ Error DeviceCommunicator::close(const std::shared_ptr<DeviceOp>& op, EngineResul
   Error error = result == nccl_abi::kSuccess ? Error() : explain(result, *op);
   if (!error) {
     // Without a mark nobody would ever know that it has passed.
-    if (Status marked = op->end_on_stream(); !marked.is_ok()) error = c.fail(system_error(marked));
+    if (Status marked = op->end_on_stream(); !marked.is_ok()) error = c.fail(device_error(*op, marked.message()));
   }
   if (op->is_captured()) {
     keep_captured(op);
@@ -60,14 +60,12 @@ Error DeviceCommunicator::close(const std::shared_ptr<DeviceOp>& op, EngineResul
 void DeviceCommunicator::keep_captured(const std::shared_ptr<DeviceOp>& op) {
   const std::lock_guard lock(mutex_);
   captured_.push_back(op);
-  has_captured_.store(true, std::memory_order_relaxed);
 }
 
 void DeviceCommunicator::forget_captured() {
   std::vector<std::shared_ptr<DeviceOp>> gone;  // declared first: what they hold is freed when the lock is given back
   const std::lock_guard lock(mutex_);
   gone.swap(captured_);
-  has_captured_.store(false, std::memory_order_relaxed);
 }
 
 // What a nonblocking communicator left in progress. It ends with the operation's deadline, and when the group is closed.
@@ -153,7 +151,7 @@ Error DeviceCommunicator::find_failure(int64_t now, const std::string& device_fa
     if (issued_.empty()) return {};
     first = issued_.front();
   }
-  if (!device_failure.empty()) return c.make_error(ErrorKind::kSystem, device_failure);
+  if (!device_failure.empty()) return device_error(*first, device_failure);
   EngineResult state = nccl_abi::kSuccess;
   const EngineResult asked = c.engine_.nccl.comm_get_async_error(c.comm_, &state);
   if (asked != nccl_abi::kSuccess) state = asked;
@@ -179,14 +177,18 @@ Error DeviceCommunicator::explain(EngineResult result, const DeviceOp& op) {
 }
 
 Error DeviceCommunicator::overdue(const DeviceOp& op) const {
-  ErrorDetail detail = communicator_
-                           ->make_error(ErrorKind::kTimeout,
-                                        std::string(traits(op.kind()).name) + " #" + std::to_string(op.sequence()) +
-                                            " has not ended on the device by its deadline: a member is late, stuck or "
-                                            "gone, or work before it on its stream has not ended")
-                           .detail();
-  detail.op = traits(op.kind()).name;
-  detail.sequence = op.sequence();
+  return make_error(
+      ErrorKind::kTimeout, op.kind(), op.sequence(),
+      "it has not ended on the device by its deadline: a member is late, stuck or gone, or work before it on "
+      "its stream has not ended");
+}
+
+Error DeviceCommunicator::make_error(ErrorKind kind, OpKind op, uint64_t sequence, const std::string& what) const {
+  std::string name = traits(op).name;
+  if (sequence != 0) name += " #" + std::to_string(sequence);
+  ErrorDetail detail = communicator_->make_error(kind, name + ": " + what).detail();
+  detail.op = traits(op).name;
+  detail.sequence = sequence;
   return Error(std::move(detail));
 }
 

@@ -5,7 +5,6 @@
 // Any thread; operations are issued by one thread at a time. Must not know: torch, CUDA.
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -55,6 +54,11 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   }
   Error close_block(const std::shared_ptr<DeviceOp>& op);
 
+  // The device refused something that an operation needs. Names rank, group and operation.
+  Error device_error(OpKind kind, uint64_t sequence, const std::string& what) const {
+    return make_error(ErrorKind::kSystem, kind, sequence, what);
+  }
+
   bool supervise(int64_t now) override;
 
  private:
@@ -62,9 +66,11 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
              const IssueOptions& options);
   Error close(const std::shared_ptr<DeviceOp>& op, EngineResult result);
   EngineResult settle(const DeviceOp& op, EngineResult result);
-  Error system_error(const Status& status) const {
-    return communicator_->make_error(ErrorKind::kSystem, status.message());
+  Error device_error(const DeviceOp& op, const std::string& what) const {
+    return device_error(op.kind(), op.sequence(), what);
   }
+  // "... all_reduce #5: what"
+  Error make_error(ErrorKind kind, OpKind op, uint64_t sequence, const std::string& what) const;
 
   void keep_captured(const std::shared_ptr<DeviceOp>& op);
   void forget_captured();
@@ -84,7 +90,6 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   std::mutex mutex_;
   std::deque<std::shared_ptr<DeviceOp>> issued_;     // guarded by mutex_: in the order of issuing
   std::vector<std::shared_ptr<DeviceOp>> captured_;  // guarded by mutex_: until something is issued outside the capture
-  std::atomic<bool> has_captured_{false};
 };
 
 }  // namespace pycomms

@@ -9,7 +9,7 @@ torch and pycomms then find it under its name, libnccl.so.2. Must not import tor
 
 from __future__ import annotations
 
-from ._build import BuildError, library
+from ._build import library
 from ._controls import FOREVER, LiveObjects, Nccl, Point, Result, load
 
-__all__ = ["FOREVER", "BuildError", "LiveObjects", "Nccl", "Point", "Result", "library", "load"]
+__all__ = ["FOREVER", "LiveObjects", "Nccl", "Point", "Result", "library", "load"]

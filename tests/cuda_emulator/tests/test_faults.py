@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from ctypes import byref, c_size_t, c_void_p
 from datetime import timedelta
+from functools import partial
 
 import pytest
 import torch
@@ -32,7 +33,7 @@ def test_failing_work_breaks_its_device_for_good(cuda: Runtime, emulator: Emulat
     seen: list[int] = []
     emulator.inject_work(0, Error.ECC_UNCORRECTABLE, after=1)
     for i in range(3):
-        cuda.host_function(stream, lambda i=i: seen.append(i))  # type: ignore[misc]
+        cuda.host_function(stream, partial(seen.append, i))
     with pytest.raises(CudaError) as raised:
         cuda.synchronize(stream)
     assert raised.value.code == Error.ECC_UNCORRECTABLE

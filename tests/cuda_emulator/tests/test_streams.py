@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_work_of_a_stream_runs_in_order(cuda: Runtime) -> None:
     stream = cuda.stream()
     seen: list[int] = []
     for i in range(50):
-        cuda.host_function(stream, lambda i=i: seen.append(i))  # type: ignore[misc]
+        cuda.host_function(stream, partial(seen.append, i))
     cuda.synchronize(stream)
     assert seen == list(range(50))
     assert cuda.is_idle(stream)
@@ -137,7 +138,7 @@ def test_a_destroyed_stream_finishes_its_work(cuda: Runtime) -> None:
     seen: list[int] = []
     gate = Gate(cuda, stream)
     for i in range(10):
-        cuda.host_function(stream, lambda i=i: seen.append(i))  # type: ignore[misc]
+        cuda.host_function(stream, partial(seen.append, i))
     cuda.record(event, stream)
     cuda.do("cudaStreamDestroy", stream)
     assert seen == []
@@ -164,7 +165,7 @@ def test_streams_made_and_destroyed_while_busy_leave_no_thread(cuda: Runtime) ->
     before = threads()
     for i in range(100):
         stream = cuda.stream()
-        cuda.host_function(stream, lambda i=i: done.append(i))  # type: ignore[misc]
+        cuda.host_function(stream, partial(done.append, i))
         cuda.do("cudaStreamDestroy", stream)
     cuda.do("cudaDeviceSynchronize")
     assert sorted(done) == list(range(100))
