@@ -33,6 +33,8 @@ def _default(f: Field[Any]) -> str:
     if isinstance(f.default, Path):
         package = Path(pycomms.__file__).parent
         return f"`{f.default.relative_to(package.parent).as_posix()}` beside the package"
+    if isinstance(f.default, bool):
+        return f"`{int(f.default)}`"
     return f"`{f.default}`" if f.default else "empty"
 
 

@@ -1,6 +1,8 @@
 import enum
 from datetime import timedelta
+from typing import Any
 
+import torch
 from torch._C._distributed_c10d import Backend as _Backend
 from torch._C._distributed_c10d import Store
 
@@ -17,14 +19,20 @@ class Options(_Backend.Options):
         connect: Connect = ...,
         is_high_priority_stream: bool = ...,
         blocking_wait: bool = ...,
+        register_segments: bool = ...,
     ) -> None: ...
     connect: Connect
     is_high_priority_stream: bool
     blocking_wait: bool
+    register_segments: bool
 
 class Backend(_Backend):
     def split(self, store: Store, ranks: list[int], options: Options) -> Backend | None: ...
     def perform_nocolor_split(self, device: object = None) -> None: ...
+    def register_mem_pool(self, pool: torch.cuda.MemPool, symm: bool = False) -> None: ...
+    def deregister_mem_pool(self, pool: torch.cuda.MemPool) -> None: ...
+    @property
+    def mem_allocator(self) -> Any: ...
 
 def create(
     store: Store, rank: int, size: int, options: Options, engine_path: str, vector_width: str = ...

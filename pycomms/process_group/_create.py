@@ -25,6 +25,7 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
     own = _options(options)
     own._timeout = opts.timeout
     own.group_name = opts.group_id
+    own.register_segments = own.register_segments or config().register_segments
     own.global_ranks_in_group = opts.global_ranks_in_group
     _leave_at_exit()
     parent = getattr(opts, "split_from", None)  # torch >= 2.14 splits groups of a bound device

@@ -244,8 +244,10 @@ std::shared_ptr<c10::Allocator> Backend::getMemAllocator() {
 }
 
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
-  TORCH_CHECK(options.device().is_cpu(), "allocateTensor: this build allocates CPU memory only");
-  TORCH_CHECK(size >= 0, "allocateTensor: negative size");
+  TORCH_CHECK_VALUE(size >= 0, "allocate_tensor: size must not be negative, got ", size);
+  if (options.device().is_cuda()) return allocate_on_gpu(size, options);
+  TORCH_CHECK_VALUE(options.device().is_cpu(), "allocate_tensor: device must be a CPU or a GPU, got ",
+                    options.device());
   const size_t bytes = static_cast<size_t>(size) * options.dtype().itemsize();
   auto memory = std::make_shared<c10::DataPtr>(getMemAllocator()->allocate(std::max<size_t>(bytes, 1)));
   return at::from_blob(memory->get(), {size}, [memory](void*) {}, options);

@@ -38,7 +38,7 @@ class Backend final : public ::c10d::Backend {
   // and all that follows when a call in it is refused. startCoalescing and endCoalescing always work.
   bool supportsCoalescing() const override { return serves_gpu(); }
   bool supportsTimeEstimation() const override { return false; }
-  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  bool supportsTensorAlloc(c10::DeviceIndex device) override;
 
   // --- Collectives (collectives.cpp) ---
   WorkPtr broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opts) override;
@@ -99,6 +99,10 @@ class Backend final : public ::c10d::Backend {
   std::shared_ptr<c10::Allocator> getMemAllocator() override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
+  // --- Memory of GPU tensors (mem_pool.cpp) ---
+  void register_mem_pool(const PoolId& pool, bool symmetric);
+  void deregister_mem_pool(const PoolId& pool);
+
  private:
   Backend(std::shared_ptr<Lanes> lanes, c10::intrusive_ptr<GroupOptions> options);
   static CommunicatorOptions communicator_options(int rank, int size, const GroupOptions& options,
@@ -137,6 +141,11 @@ class Backend final : public ::c10d::Backend {
                                               const IssueOptions& options);
   std::shared_ptr<TensorOp> close_device_block(Error* failed);
   void check_thread_of_block(const char* op, bool in_block);
+  void refresh_memory(DeviceGroup& group, OpKind kind);
+  at::Tensor allocate_on_gpu(int64_t size, const at::TensorOptions& options);
+  std::vector<DeviceSegment> segments_to_register(DeviceGroup& group, const PoolId& pool, Registrations::Mode mode,
+                                                  std::string* refusal);
+  void agree_on_segments(const char* op, const std::vector<DeviceSegment>& segments, const std::string& refusal);
   WorkPtr device_barrier(at::Device device, const ::c10d::BarrierOptions& opts);
   template <typename Call>
   WorkPtr request(OpKind kind, const at::Tensor& tensor, Call&& call);
@@ -158,6 +167,7 @@ class Backend final : public ::c10d::Backend {
   const std::shared_ptr<Communicator> communicator_;  // lanes_->main()
   EphemeralTimeout ephemeral_;
   std::atomic<bool> timing_{false};
+  std::shared_ptr<void> gpu_pool_;  // guarded by the GIL: the torch.cuda.MemPool that allocateTensor takes from
 
   // Between startCoalescing and endCoalescing; of the issuing thread.
   std::shared_ptr<TensorOp> block_;

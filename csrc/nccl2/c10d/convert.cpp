@@ -187,6 +187,8 @@ Reduction::Reduction(const char* op, const ReduceOp& reduction, const at::Tensor
       return OpType::COALESCED;
     case OpKind::kConnect:
     case OpKind::kSplit:
+    case OpKind::kRegisterPool:
+    case OpKind::kDeregisterPool:
       return OpType::UNKNOWN;
   }
   return OpType::UNKNOWN;

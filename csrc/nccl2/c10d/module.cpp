@@ -4,6 +4,7 @@
 
 #include "nccl2/c10d/backend.h"
 #include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/gpu_memory.h"
 #include "nccl2/c10d/host_engine.h"
 
 namespace py = pybind11;
@@ -78,18 +79,21 @@ PYBIND11_MODULE(_C, m) {
 
   Class<GroupOptions, ::c10d::Backend::Options>(m, "Options", "Options of a group; see pycomms.Options.")
       .def(py::init([](std::chrono::milliseconds timeout, Connect connect, bool is_high_priority_stream,
-                       bool blocking_wait) {
+                       bool blocking_wait, bool register_segments) {
              auto options = c10::make_intrusive<GroupOptions>(timeout);
              options->connect = connect;
              options->is_high_priority_stream = is_high_priority_stream;
              options->blocking_wait = blocking_wait;
+             options->register_segments = register_segments;
              return options;
            }),
            py::kw_only(), py::arg("timeout") = kBackendDefaultTimeout, py::arg("connect") = Connect::kBackground,
-           py::arg("is_high_priority_stream") = false, py::arg("blocking_wait") = false)
+           py::arg("is_high_priority_stream") = false, py::arg("blocking_wait") = false,
+           py::arg("register_segments") = false)
       .def_readwrite("connect", &GroupOptions::connect)
       .def_readwrite("is_high_priority_stream", &GroupOptions::is_high_priority_stream)
-      .def_readwrite("blocking_wait", &GroupOptions::blocking_wait);
+      .def_readwrite("blocking_wait", &GroupOptions::blocking_wait)
+      .def_readwrite("register_segments", &GroupOptions::register_segments);
 
   Class<Backend, ::c10d::Backend>(m, "Backend", "The nccl2 backend of pycomms.")
       .def(
@@ -100,7 +104,24 @@ PYBIND11_MODULE(_C, m) {
       .def(
           "perform_nocolor_split",
           [](Backend& self, const std::optional<at::Device>&) { self.perform_nocolor_split(); },
-          py::arg("device") = std::nullopt, py::call_guard<py::gil_scoped_release>());
+          py::arg("device") = std::nullopt, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "register_mem_pool",
+          [](Backend& self, py::handle pool, bool symm) {
+            const PoolId id = pool_id("register_mem_pool", pool);
+            const py::gil_scoped_release gil;
+            self.register_mem_pool(id, symm);
+          },
+          py::arg("pool"), py::arg("symm") = false)
+      .def(
+          "deregister_mem_pool",
+          [](Backend& self, py::handle pool) {
+            const PoolId id = pool_id("deregister_mem_pool", pool);
+            const py::gil_scoped_release gil;
+            self.deregister_mem_pool(id);
+          },
+          py::arg("pool"))
+      .def_property_readonly("mem_allocator", [](const Backend&) { return nccl_allocator(); });
 
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
         py::arg("engine_path"), py::arg("vector_width") = "", py::call_guard<py::gil_scoped_release>());

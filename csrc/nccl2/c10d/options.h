@@ -25,6 +25,7 @@ struct GroupOptions : ::c10d::Backend::Options {
   Connect connect = Connect::kBackground;
   bool is_high_priority_stream = false;  // of asynchronous operations on a GPU
   bool blocking_wait = false;            // Work.wait() on a GPU blocks the host
+  bool register_segments = false;        // all of torch's memory on the GPU is registered with NCCL
 };
 
 }  // namespace pycomms::c10d_backend

@@ -15,6 +15,7 @@
 #include "nccl2/core/lane.h"
 #include "nccl2/core/lifecycle.h"
 #include "nccl2/core/op_state.h"
+#include "nccl2/core/registrations.h"
 #include "nccl2/core/rendezvous.h"
 
 namespace pycomms {
@@ -66,6 +67,10 @@ class Communicator final : private FailureSource {
 
   // Collective over the members: a communicator of those that give the same color, or null for kSplitNoColor.
   Error split(int color, CommunicatorOptions child, int key, std::unique_ptr<Communicator>* result);
+
+  // What it has registered of the program's memory; null on the host. Set before the first operation.
+  void set_memory(std::shared_ptr<Registrations> memory) { memory_ = std::move(memory); }
+  Registrations* memory() const { return memory_.get(); }
 
   int64_t timeout() const { return timeout_.load(std::memory_order_relaxed); }
   void set_timeout(int64_t ns) { timeout_.store(ns, std::memory_order_relaxed); }
@@ -130,9 +135,16 @@ class Communicator final : private FailureSource {
 
   void adopt(CommHandle comm);
   bool drain(Deadline deadline);
+  bool drop_memory();
   void tell_members(const std::string& why);
   Error check_membership();
-  EngineResult settle(EngineResult result);  // waits for a call that a nonblocking communicator left in progress
+  // Waits for a call that a nonblocking communicator left in progress.
+  EngineResult settle(EngineResult result) {
+    if (result != nccl_abi::kInProgress) [[likely]]
+      return result;
+    return settle(engine_, comm_, result, Deadline::after(timeout()));
+  }
+  static EngineResult settle(const Engine& engine, CommHandle comm, EngineResult result, Deadline deadline);
   void close(LifeState before);
 
   const Engine& engine_;
@@ -150,6 +162,8 @@ class Communicator final : private FailureSource {
   std::atomic<int> owed_{0};  // that other ranks may depend on: all but receives
   std::atomic<int> receives_{0};
 
+  std::shared_ptr<Registrations> memory_;  // shared with the thread that ends the engine's communicator
+  bool is_drained_ = false;                // set by shutdown()
   std::unique_ptr<Rendezvous> rendezvous_;
   std::atomic<bool> started_{false};
   CommHandle comm_ = nullptr;  // set before kConnecting, constant until the gate is closed and empty

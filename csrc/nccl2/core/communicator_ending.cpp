@@ -14,22 +14,24 @@ constexpr int64_t kTearDown = 10 * kSecond;  // of waiting for callers and peers
 // Of no message moving: enough for a sender that waits for a core.
 constexpr int64_t kGiveUpReceivesAfter = 500 * kMillisecond;
 
-// For a call that may block for ever: goes on by itself, on a thread of its own, when the deadline has passed.
-void run_at_most(const char* name, Deadline deadline, std::function<void()> call) {
+// For a call that may block for ever: goes on by itself, on a thread of its own, when the deadline has passed. True: it has
+// returned.
+bool run_at_most(const char* name, Deadline deadline, std::function<void()> call) {
   auto done = std::make_shared<std::atomic<uint32_t>>(0);
   auto thread = start_thread(name, [done, call = std::move(call)] {
     call();
     done->store(1, std::memory_order_seq_cst);
     futex_wake_all(*done);
   });
-  if (!thread.is_ok()) return;  // better leaked than blocked
+  if (!thread.is_ok()) return false;  // better leaked than blocked
   while (done->load(std::memory_order_acquire) == 0 && !deadline.passed()) futex_wait(*done, 0, deadline.left());
   std::thread running = thread.take();
-  if (done->load(std::memory_order_acquire) != 0) {
-    running.join();  // nothing is left of it
-  } else {
+  if (done->load(std::memory_order_acquire) == 0) {
     running.detach();
+    return false;
   }
+  running.join();  // nothing is left of it
+  return true;
 }
 
 }  // namespace
@@ -64,6 +66,7 @@ bool Communicator::shutdown() {
   if (!lifecycle_.end(LifeState::kClosed, make_error(ErrorKind::kClosed, "it was shut down"))) return true;
   lane_->in_flight().cancel_all(
       make_error(ErrorKind::kClosed, "the group was shut down before anybody had sent what this receive waited for"));
+  is_drained_ = true;
   close(before);
   return true;
 }
@@ -107,18 +110,32 @@ void Communicator::leave(const std::string& why) {
   close(before == LifeState::kReady ? LifeState::kFailed : before);
 }
 
+// NCCL wants its registrations back before the communicator ends, and while nothing uses them. After an abort, and when the
+// process ends in the middle of something, they go with the communicator.
+bool Communicator::drop_memory() {
+  if (memory_ == nullptr || memory_->is_empty() || !is_drained_) return true;
+  return run_at_most("pycomms-end", Deadline::after(kTearDown), [&engine = engine_, memory = memory_, comm = comm_] {
+    memory->drop_all(comm,
+                     [&](EngineResult result) { return settle(engine, comm, result, Deadline::after(kTearDown)); });
+  });
+}
+
 void Communicator::close(LifeState before) {
   gate_.close();
   const bool empty = gate_.wait_until_empty(Deadline::after(kTearDown));
   lane_->close(Deadline::after(kTearDown));
   // A caller that the engine does not give back still uses the handle: better leaked than freed under it.
   if (comm_ == nullptr || !empty) return;
+  if (!drop_memory()) return;
   if (before == LifeState::kReady) settle(engine_.nccl.comm_finalize(comm_));
   auto end = before == LifeState::kReady ? engine_.nccl.comm_destroy : engine_.nccl.comm_abort;
   if (engine_.is_host()) {
     static_cast<void>(end(comm_));
   } else {
-    run_at_most("pycomms-end", Deadline::after(kTearDown), [end, comm = comm_] { static_cast<void>(end(comm)); });
+    run_at_most("pycomms-end", Deadline::after(kTearDown), [end, comm = comm_, memory = memory_] {
+      static_cast<void>(end(comm));
+      if (memory != nullptr) memory->forget();
+    });
   }
 }
 

@@ -17,9 +17,7 @@ constexpr int64_t kNewsOfDeath = 20 * kMillisecond;
 Error DeviceCommunicator::open(const GateHolder& inside, const std::shared_ptr<DeviceOp>& op, StreamHandle stream,
                                const IssueOptions& options) {
   Communicator& c = *communicator_;
-  if (!inside || !c.lifecycle_.is_ready() || c.was_forked()) {
-    if (Error error = c.check(op->kind())) return error;
-  }
+  if (Error error = check_open(inside, op->kind())) return error;
   op->set_sequence(is_point_to_point(op->kind()) ? 0 : c.next_sequence());
   const bool captured = events_.is_capturing(stream);
   if (!captured) forget_captured();

@@ -33,7 +33,9 @@ namespace pycomms {
   X(kRecvAnySource, "recv_any_source", "nccl2:recvAnySource")                                                  \
   X(kCoalesced, "coalesced", "nccl2:coalesced")                                                                \
   X(kConnect, "connect", "nccl2:connect")                                                                      \
-  X(kSplit, "split", "nccl2:split")
+  X(kSplit, "split", "nccl2:split")                                                                            \
+  X(kRegisterPool, "register_mem_pool", "nccl2:register_mem_pool")                                             \
+  X(kDeregisterPool, "deregister_mem_pool", "nccl2:deregister_mem_pool")
 
 enum class OpKind : uint8_t {
 #define PYCOMMS_OP_KIND(kind, name, title) kind,
