@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -333,14 +332,12 @@ def test_memory_of_another_gpu(ranks: Ranks) -> None:
     ranks.run(on_another_gpu, world=2, init=False, fresh=True)
 
 
-def no_window_for_ever(rank: int, world: int) -> None:
+def nobody_comes(rank: int, world: int) -> None:
     """Ranks that do not come are waited for until the group's deadline, not longer."""
+    context().init(timeout=3.0)
     pool = nccl_pool()
     tensor = tensor_in(pool)
     sum_in_place_works(tensor, world)
-    dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))._set_default_timeout(
-        timedelta(seconds=2)
-    )
     if rank == 0:
         caught = needed(lambda: backend().register_mem_pool(pool, symm=True))
         assert caught.kind == "CollectiveTimeout"
@@ -351,4 +348,4 @@ def no_window_for_ever(rank: int, world: int) -> None:
 
 
 def test_a_rank_that_does_not_come(ranks: Ranks) -> None:
-    ranks.run(no_window_for_ever, world=2, fresh=True)
+    ranks.run(nobody_comes, world=2, init=False, fresh=True)

@@ -95,11 +95,13 @@ void Backend::tear_down(std::shared_ptr<Lanes> lanes, Step step) {
 void Backend::abort() {
   close_block_of_this_thread();
   tear_down(lanes_, [](Lanes& lanes) { lanes.abort("the group was aborted by this process"); });
+  drop_gpu_pool();
 }
 
 void Backend::shutdown() {
   if (block_ != nullptr) close_block();  // nobody will
   tear_down(lanes_, [](Lanes& lanes) { lanes.shutdown(); });
+  drop_gpu_pool();
 }
 
 // --- Splitting -------------------------------------------------------------------------------------------------------

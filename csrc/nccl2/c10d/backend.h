@@ -142,6 +142,7 @@ class Backend final : public ::c10d::Backend {
   std::shared_ptr<TensorOp> close_device_block(Error* failed);
   void check_thread_of_block(const char* op, bool in_block);
   void refresh_memory(DeviceGroup& group, OpKind kind);
+  void drop_gpu_pool();
   at::Tensor allocate_on_gpu(int64_t size, const at::TensorOptions& options);
   std::vector<DeviceSegment> segments_to_register(DeviceGroup& group, const PoolId& pool, Registrations::Mode mode,
                                                   std::string* refusal);

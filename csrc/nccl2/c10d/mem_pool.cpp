@@ -135,7 +135,9 @@ void Backend::deregister_mem_pool(const PoolId& pool) {
   const Mode mode = group == nullptr ? Mode::kNone : group->communicator().memory()->mode_of(pool);
   if (mode == Mode::kNone) throw_value_error(kOp, "the pool is not registered with this group");
   if (is_in_block()) throw_value_error(kOp, "a coalesced block of this group is open");
-  if (group->communicator().state() != LifeState::kReady) return;  // its registrations went with the communicator
+  // What a group that has failed had registered goes with it.
+  const auto is_ready = [](const Communicator& one) { return one.state() == LifeState::kReady; };
+  if (!is_ready(*communicator_) || !is_ready(group->communicator())) return;
   const c10::OptionalDeviceGuard here(group->device());
   if (mode == Mode::kSymmetric && size_ > 1) {
     // Until all have come, peers may be reading.
@@ -143,6 +145,13 @@ void Backend::deregister_mem_pool(const PoolId& pool) {
     agree_on_segments(kOp, {}, {});
   }
   throw_if(group->operations().deregister_memory(pool));
+}
+
+// torch keeps the memory of a pool that is gone for as long as there are tensors in it.
+void Backend::drop_gpu_pool() {
+  if (gpu_pool_ == nullptr) return;
+  const pybind11::gil_scoped_acquire gil;
+  gpu_pool_ = nullptr;
 }
 
 at::Tensor Backend::allocate_on_gpu(int64_t size, const at::TensorOptions& options) {
