@@ -65,7 +65,7 @@ def follow(rank: int, world: int, from_environment: bool) -> None:
     held.append(torch.empty(BIG, dtype=torch.uint8, device="cuda"))
     sum_works(rank, world)
     assert registered() == Registered(_segments(), 0)
-    assert nccl().calls("ncclCommRegister") == registrations + 1
+    assert nccl().calls("ncclCommRegister") > registrations
     sum_in_place_works(held[-1], world)
 
     work: Any = dist.all_reduce(held[0], async_op=True)
