@@ -21,19 +21,23 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 TIMED_OUT = 124  # as timeout(1)
-_GRACE_S = 5.0  # between SIGTERM and SIGKILL
+_KILL_TIMEOUT_S = 5.0
 _LAST_WORDS_S = 0.5  # for output of a rank that has ended, should a child of it hold the pipe open
 _CHUNK = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """master_port: free on every cluster, since its hosts are its own. timeout: None is as long as it takes."""
+    """master_port: free on every cluster, since its hosts are its own. timeout: None is as long as it takes.
+
+    grace: between SIGTERM and SIGKILL, for the ranks that are left when one has failed.
+    """
 
     argv: Sequence[str]
     per_host: int = 1
     master_port: int = 29500
     timeout: timedelta | None = None
+    grace: timedelta = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +104,7 @@ class _Pipe:
 class _Running:
     def __init__(self, cluster: Cluster, job: Job, emit: Callable[[Line], None]) -> None:
         self._timeout = job.timeout
+        self._grace_s = job.grace.total_seconds()
         self._ranks: list[subprocess.Popen[str]] = []
         self._codes: dict[int, int] = {}
         self._waiting = selectors.DefaultSelector()
@@ -133,9 +138,9 @@ class _Running:
         timed_out = first is None and len(self._codes) < len(self._ranks)
         if len(self._codes) < len(self._ranks):
             self._signal(signal.SIGTERM)
-            self._wait(time.monotonic() + _GRACE_S)
+            self._wait(time.monotonic() + self._grace_s)
             self._signal(signal.SIGKILL)
-            self._wait(time.monotonic() + _GRACE_S)
+            self._wait(time.monotonic() + _KILL_TIMEOUT_S)
         self._last_words(time.monotonic() + _LAST_WORDS_S)
         code = TIMED_OUT if timed_out else 0 if first is None else self._codes[first]
         codes = [self._codes.get(rank, 128 + signal.SIGKILL) for rank in range(len(self._ranks))]
