@@ -42,7 +42,13 @@ def _run(options: argparse.Namespace) -> int:
         raise SystemExit("launch.netns run: a command must follow, after --")
     emit = _emit_json if options.json else _emit_text
     wire = Wire(latency=options.latency, loss=options.loss)
-    job = Job(argv=options.command, per_host=options.per_host, master_port=options.master_port, timeout=options.timeout)
+    job = Job(
+        argv=options.command,
+        per_host=options.per_host,
+        master_port=options.master_port,
+        timeout=options.timeout,
+        grace=options.grace,
+    )
     with Cluster(hosts=options.hosts, wire=wire, rate=options.rate, seed=options.seed, mtu=options.mtu) as cluster:
         outcome = run_job(cluster, job, emit)
     if options.json:
@@ -101,6 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--mtu", type=int, default=1500)
     run.add_argument("--master-port", type=int, default=29500)
     run.add_argument("--timeout", type=_argument(duration), help="end the job after this long, with exit status 124")
+    run.add_argument(
+        "--grace", type=_argument(duration), default=duration("5s"), help="between SIGTERM and SIGKILL, default 5s"
+    )
     run.add_argument("--json", action="store_true", help="every line of output, and the outcome, as a JSON object")
     run.add_argument("command", nargs="*", help="after --")
     check = actions.add_parser("check", help=f"whether clusters can be made here: exit status 0 or {EXIT_UNAVAILABLE}")
