@@ -1,4 +1,4 @@
-"""What the environment says, read once. The only module that reads ``os.environ``."""
+"""What the environment says, read once. The only module that touches ``os.environ``."""
 
 from __future__ import annotations
 
@@ -53,3 +53,8 @@ class Config:
 def config() -> Config:
     """The configuration of this process."""
     return Config.from_environment(os.environ)
+
+
+def set_in_environment(variables: Mapping[str, str]) -> None:
+    """For libraries that look there, as they do under torchrun."""
+    os.environ.update(variables)
