@@ -50,9 +50,16 @@ class Asker:
 
     def ask(self, patience_s: float = PATIENCE_S) -> float | None:
         """The round trip in s; None when no answer came in time."""
+        self.put(patience_s)
+        return self.answer(patience_s)
+
+    def put(self, patience_s: float) -> None:
+        """Begins a question, for `answer`."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{patience_s}\n")
         self._process.stdin.flush()
+
+    def answer(self, patience_s: float) -> float | None:
         answer: float | None = json.loads(next_line(self._process, patience_s + PATIENCE_S))
         return answer
 

@@ -8,7 +8,7 @@ import pytest
 
 from launch.netns import Cluster, Wire
 
-from ._talkers import Asker, delivered, megabits, start
+from ._talkers import PATIENCE_S, Asker, delivered, megabits, start
 
 LATENCY = Wire(latency=timedelta(milliseconds=50))
 SILENCE_S = 0.3  # how long an answer is waited for that must not come
@@ -106,22 +106,22 @@ def test_partition_and_heal(wire: Wire) -> None:
             (a.index, b.index): Asker(a, b.ipv4) for a in cluster.hosts for b in cluster.hosts if a.index < b.index
         }
 
-        def connected() -> set[tuple[int, int]]:
-            return {
-                pair for pair, asker in askers.items() if asker.ask(SILENCE_S if pair not in inside else 30) is not None
-            }
+        def connected(expected: set[tuple[int, int]]) -> set[tuple[int, int]]:
+            patience = {pair: PATIENCE_S if pair in expected else SILENCE_S for pair in askers}
+            for pair, asker in askers.items():
+                asker.put(patience[pair])
+            return {pair for pair, asker in askers.items() if asker.answer(patience[pair]) is not None}
 
-        inside = set(askers)
-        assert connected() == inside
+        def check(expected: set[tuple[int, int]]) -> None:
+            assert connected(expected) == expected
+
+        check(set(askers))
         cluster.partition([0, 1], [2, 3])
-        inside = {(0, 1), (2, 3)}
-        assert connected() == inside
+        check({(0, 1), (2, 3)})
         cluster.partition([0])  # the others are together
-        inside = {(1, 2), (1, 3), (2, 3)}
-        assert connected() == inside
+        check({(1, 2), (1, 3), (2, 3)})
         cluster.heal()
-        inside = set(askers)
-        assert connected() == inside
+        check(set(askers))
 
 
 @pytest.mark.parametrize("wire", [Wire(), Wire(latency=timedelta(milliseconds=1))], ids=["plain", "through the relay"])

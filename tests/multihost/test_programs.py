@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 from launch.netns import Cluster
@@ -29,7 +28,7 @@ def test_gloo_on_two_hosts_far_apart() -> None:
 def test_torchrun_on_two_hosts() -> None:
     torchrun = str(ROOT / "launch" / "torchrun.sh")
     path = f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"
-    env = {"HOSTS": "2", "PER_HOST": "2", "MASTER": "host0", "PATH": path, "OMP_NUM_THREADS": "1"}
+    env = {"HOSTS": "2", "MASTER": "host0", "PATH": path, "OMP_NUM_THREADS": "1"}
     with Cluster(hosts=2) as cluster:
         agents = [
             host.popen([torchrun, str(PROGRAM), "gloo"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -37,10 +36,9 @@ def test_torchrun_on_two_hosts() -> None:
         ]
         lines: list[str] = []
         for agent in agents:
-            output, errors = agent.communicate(timeout=timedelta(seconds=PATIENCE_S).total_seconds())
+            output, errors = agent.communicate(timeout=PATIENCE_S)
             assert agent.returncode == 0, errors
             lines += output.splitlines()
-    # torchrun gives the ranks to the hosts in the order in which they came.
-    ranks = sorted(line.partition(",")[0] for line in lines)
-    assert ranks == [line.partition(",")[0] for line in EXPECTED]
-    assert {line.split(" on ")[1] for line in lines} == {"host0: 10.0", "host1: 10.0"}
+    # torchrun numbers the hosts in the order in which they came.
+    assert sorted(line.split(",")[0] for line in lines) == ["rank 0 of 2", "rank 1 of 2"]
+    assert sorted(line.split(", ")[1] for line in lines) == ["0 on host0: 3.0", "0 on host1: 3.0"]

@@ -4,7 +4,6 @@ makes; where one is missing its tests are skipped.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,6 +15,8 @@ import pytest
 from bench.contestants.mpi import FLAVOURS, Flavour
 from bench.environments import default_cache
 from pycomms.process_group import from_mpi
+
+from ._mpi.answers import read_answers
 
 ROOT = Path(__file__).parents[2]
 RANK = Path(__file__).parent / "_mpi" / "rank.py"
@@ -48,12 +49,7 @@ def mpirun(flavour: Flavour, world: int, *argv: str) -> subprocess.CompletedProc
 def answers(flavour: Flavour, world: int, case: str) -> list[dict[str, Any]]:
     done = mpirun(flavour, world, str(RANK), case)
     assert done.returncode == 0, done.stdout + done.stderr
-    found, decoder, text = [], json.JSONDecoder(), done.stdout.strip()
-    while text:  # mpirun may put the lines of two ranks into one
-        answer, end = decoder.raw_decode(text)
-        found.append(answer)
-        text = text[end:].lstrip()
-    return found
+    return read_answers(done.stdout)
 
 
 @pytest.mark.parametrize("name, world", [("mpich", 1), ("mpich", 4), ("openmpi", 2), ("impi", 2)])

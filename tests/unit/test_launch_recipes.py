@@ -1,4 +1,4 @@
-"""The files in launch/ for launchers that are not here: how they map ranks, with stand-ins for the programs they call."""
+"""The files in launch/ for launchers that are not here: their mapping of ranks, with stand-ins for what they call."""
 
 from __future__ import annotations
 

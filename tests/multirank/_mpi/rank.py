@@ -39,6 +39,15 @@ def all_reduce() -> dict[str, Any]:
     return {**answer, "again": again}
 
 
+def hosts() -> dict[str, Any]:
+    """Ranks on several hosts, over a backend that can do that."""
+    place = from_mpi(backend="gloo")
+    total = torch.tensor([float(place.rank + 1)])
+    dist.all_reduce(total)
+    dist.destroy_process_group()
+    return {"host": os.uname().nodename, "sum": total.item(), "rank": place.rank, "local_rank": place.local_rank}
+
+
 def halves() -> dict[str, Any]:
     """Two groups of torch.distributed in one MPI job, then one of all."""
     from mpi4py import MPI
