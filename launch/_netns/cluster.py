@@ -88,6 +88,8 @@ class Cluster:
                 if self._relay is not None:
                     self._relay.close()
                     self._relay = None
+                for host in self.hosts:
+                    host.kill()
                 remove(self.name)
                 for host in self.hosts:
                     host.reap(_REAP_TIMEOUT)

@@ -85,6 +85,11 @@ class Host:
             done.check_returncode()
         return done
 
+    def kill(self) -> None:
+        """Ends what `popen` started: one that has only just begun is not in the namespace yet, and not found there."""
+        for child in self._children:
+            child.kill()
+
     def reap(self, timeout: timedelta) -> None:
         """Takes the exit status of children that have been killed, and closes their pipes."""
         for child in self._children:

@@ -80,6 +80,13 @@ def test_daemons_end_with_the_cluster() -> None:
     await_end(daemon, born)
 
 
+def test_a_process_that_has_only_just_begun_ends_too() -> None:
+    for _ in range(5):
+        with Cluster(hosts=1) as cluster:
+            child = cluster.hosts[0].popen(["sleep", "1000"])
+        assert child.returncode is not None
+
+
 def test_an_exception_removes_it() -> None:
     with pytest.raises(ZeroDivisionError), Cluster(hosts=3) as cluster:
         _ = 1 / 0

@@ -130,6 +130,7 @@ def test_link_down_and_up(wire: Wire) -> None:
         start(cluster.hosts[0], "echo")
         stream = Asker(cluster.hosts[1], cluster.hosts[0].ipv4, "tcp")
         other = Asker(cluster.hosts[2], cluster.hosts[0].ipv4)
+        ipv6 = Asker(cluster.hosts[1], cluster.hosts[0].ipv6)
         assert stream.ask() is not None
         cluster.link_down(1)
         assert stream.ask(SILENCE_S) is None
@@ -137,3 +138,4 @@ def test_link_down_and_up(wire: Wire) -> None:
         assert other.ask() is not None
         cluster.link_up(1)
         assert stream.ask() is not None  # sent again by TCP: the connection lives on
+        assert ipv6.ask() is not None

@@ -38,6 +38,14 @@ def test_pycomms_imports_only_what_it_declares() -> None:
         assert not violations, show(violations)
 
 
+def test_launch_needs_nothing() -> None:
+    sources = read(ROOT / "launch", relative_to=ROOT, suffixes={".py"})
+    assert sources
+    # typing_extensions: for a type checker only
+    violations = import_violations(sources, {"launch", "typing_extensions", *sys.stdlib_module_names})
+    assert not violations, show(violations)
+
+
 def test_one_file_reads_the_environment() -> None:
     sources = read(ROOT / "pycomms", relative_to=ROOT, suffixes={".py"})
     assert len(environment_readers(sources)) <= 1
