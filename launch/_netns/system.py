@@ -64,7 +64,8 @@ def reason_unavailable() -> str | None:
         if shutil.which(tool) is None:
             return f"{tool} is not installed (package {package})"
     probe = (
-        "ip link set lo up"
+        "ip netns add pycomms-probe-$$ && ip netns delete pycomms-probe-$$"
+        " && ip link set lo up"
         " && ip link add probe0 type veth peer name probe1 && ip link add sink type bridge"
         " && tc qdisc add dev probe0 clsact"
         " && tc filter add dev probe0 egress protocol all pref 1 u32"

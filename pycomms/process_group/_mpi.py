@@ -181,7 +181,7 @@ def _store(address: str, port: int, place: Place, deadline: float) -> tuple[TCPS
     try:
         return TCPStore(address, port, place.world_size, port == 0, left, wait_for_workers=False), ""
     except (RuntimeError, ValueError) as err:
-        return None, str(err).splitlines()[0][:200]
+        return None, str(err).splitlines()[0][:100]
 
 
 def _await(request: Any, place: Place, deadline: float) -> None:
