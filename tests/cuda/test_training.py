@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tests.multirank._harness import Ranks
 
-from ._delays import DELAYS
+from ._delays import DELAYS, delayed
 
 _STEPS = 5
 _BATCH = 8  # per rank
@@ -49,10 +49,8 @@ def _alone(world: int) -> list[float]:
 
 
 def train(rank: int, world: int, kind: str, delays: str) -> list[float]:
-    from ._preload import emulator  # on a rank only
-
     inputs, targets = (whole[:, rank * _BATCH : (rank + 1) * _BATCH].cuda() for whole in _data(world))
-    with emulator.delays(DELAYS[delays]):
+    with delayed(delays):
         model = _model().cuda()
         if kind == "ddp":
             losses = _losses(DistributedDataParallel(model, bucket_cap_mb=1), inputs, targets)
