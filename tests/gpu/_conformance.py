@@ -14,10 +14,10 @@ from pathlib import Path
 
 from ._build import ROOT
 from ._children import run_child
+from ._recorder import RESULTS
 from ._report import AreaReport
 from ._setting import Deadline, Setting
 
-RESULTS = "PYCOMMS_TEST_RESULTS"
 _SUITE = "tests/cuda_emulator/tests"
 
 
