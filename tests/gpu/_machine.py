@@ -1,4 +1,4 @@
-"""The machine as a rank sees it, and the numbers of ranks that can be run on it."""
+"""The machine as a rank sees it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-
-_MOST_RANKS = 8
-_SHARES_A_GPU = (2, 30)  # the first NCCL that lets two ranks use one, with NCCL_MULTI_RANK_GPU_ENABLE=1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +60,3 @@ def _nccl() -> tuple[int, ...]:
         print(f"no version of NCCL: {error}", file=sys.stderr)
         return ()
     return tuple(part for part in version if isinstance(part, int))
-
-
-def worlds(gpus: int, nccl: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
-    """Numbers of ranks, and why these."""
-    if not nccl:
-        return (1,), "this torch has no NCCL"
-    if gpus > 1:
-        return (1, min(gpus, _MOST_RANKS)), f"{gpus} GPUs are visible"
-    if nccl[:2] >= _SHARES_A_GPU:
-        return (1, 2), "one GPU is visible, and NCCL lets two ranks share it"
-    return (1,), f"one GPU is visible, and NCCL {'.'.join(map(str, nccl))} does not let two ranks share it (2.30 does)"

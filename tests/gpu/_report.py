@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
@@ -34,7 +35,7 @@ class AreaReport:
     @property
     def notes(self) -> str:
         """The reasons, each once."""
-        parts = [*dict.fromkeys(self.skipped)]
+        parts = [reason if count == 1 else f"{count} x {reason}" for reason, count in Counter(self.skipped).items()]
         if self.out_of_time:
             parts.append("out of time: " + "; ".join(self.out_of_time))
         return "; ".join(parts)

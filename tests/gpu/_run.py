@@ -12,10 +12,11 @@ from tests.multirank._harness import Pool, Ranks
 from . import _areas, _build
 from ._conformance import conformance
 from ._contract import contract
-from ._machine import look, worlds
+from ._machine import look
 from ._report import AreaReport, ExitCode, Report
 from ._setting import Area, Deadline, Setting
 from ._speed import speed
+from ._worlds import worlds
 
 TOTAL_S = 300.0
 _BUILD_S = 150.0

@@ -26,6 +26,8 @@ _EMULATOR = {"emulator", "aten"}
 _GATES = 1024
 _WORD = 4
 
+BROKEN_DEVICE = 70  # exit code
+
 Hold = Callable[[int], Gate]
 Process = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -80,6 +82,20 @@ def aten(emulator: cuda_emulator.Emulator) -> cuda_emulator.Emulator:
     """The same, with ATen's CUDA ops."""
     emulator.install_aten()
     return emulator
+
+
+@pytest.fixture(autouse=True)
+def the_device_stays_well(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A real one cannot be healed: the process ends, and whoever began it begins another for the other tests."""
+    yield
+    if not _on_a_gpu(request.config):
+        return
+    import torch
+
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        pytest.exit(f"the device, or a capture, is broken since {request.node.nodeid}: {error}", BROKEN_DEVICE)
 
 
 # The following ask for the emulator only when they run: so a test that takes them does not take it.

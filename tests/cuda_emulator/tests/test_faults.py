@@ -96,6 +96,7 @@ def test_delays_hold_work_back(cuda: Runtime, emulator: Emulator) -> None:
         assert time.monotonic() - start >= 0.02
 
 
+@pytest.mark.emulator_only("a GPU has no stubs")
 def test_a_stub_says_so(cuda: Runtime, capfd: pytest.CaptureFixture[str]) -> None:
     assert cuda.call("cudaArrayGetInfo") == NOT_SUPPORTED
     assert cuda.call("cudaArrayGetInfo") == NOT_SUPPORTED
