@@ -39,7 +39,7 @@ AREAS = {
     "faults": _Plan(_areas.faults, 40.0),
     "windows": _Plan(_areas.windows, 10.0),
     "speed": _Plan(speed, 45.0),
-    "conformance": _Plan(conformance, 45.0, needs_extension=False),
+    "conformance": _Plan(conformance, 100.0, needs_extension=False),
 }
 
 
