@@ -15,7 +15,9 @@ _NO_DELAYS = "none"  # the emulator's are not to be had on a real GPU
 def blocks(setting: Setting, report: AreaReport, deadline: Deadline) -> None:
     checks = [Check(run=test_coalescing.coalesced_calls, at_least=1)]
     for is_async in (False, True):
-        checks.append(Check(run=test_coalescing.everything_in_a_block, args=(is_async, _NO_DELAYS)))
+        checks.append(
+            Check(run=test_coalescing.everything_in_a_block, args=(is_async, _NO_DELAYS), tells_failures=True)
+        )
         checks.append(Check(run=test_coalescing.mixed, args=(is_async,)))
     checks += [
         Check(run=test_coalescing.batch, args=(_NO_DELAYS,)),
@@ -34,8 +36,8 @@ def groups(setting: Setting, report: AreaReport, deadline: Deadline) -> None:
         Check(run=test_groups.objects),
         Check(run=test_groups.refuse_what_nccl_cannot),
         Check(run=test_training.use_functional),
-        Check(run=test_training.train, args=("ddp", _NO_DELAYS), at_least=1),
-        Check(run=test_training.train, args=("fsdp2", _NO_DELAYS), at_least=1),
+        Check(run=test_training.train_as_one_process, args=("ddp", _NO_DELAYS), at_least=1),
+        Check(run=test_training.train_as_one_process, args=("fsdp2", _NO_DELAYS), at_least=1),
     ]
     run_checks(setting, report, deadline, checks)
 
@@ -48,7 +50,7 @@ def capture(setting: Setting, report: AreaReport, deadline: Deadline) -> None:
         Check(run=test_capture.capture_block, args=(False,)),
         Check(run=test_capture.capture_block, args=(True,)),
         Check(run=test_capture.capture_beside, at_least=1),
-        Check(run=test_capture.capture_each, args=(_NO_DELAYS, not setting.quick)),
+        Check(run=test_capture.capture_each, args=(_NO_DELAYS, not setting.quick), tells_failures=True),
     ]
     run_checks(setting, report, deadline, checks)
 

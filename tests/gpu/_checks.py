@@ -27,6 +27,7 @@ class Check:
     at_least: int = 2  # ranks
     bound: bool = False  # the group is given a device_id
     group_timeout: float = 20.0  # s
+    tells_failures: bool = False  # what it returns is a list of them
     kills_last: bool = False  # all ranks tell "ready", then the last one is killed
 
     def __str__(self) -> str:
@@ -63,11 +64,13 @@ def _run(setting: Setting, report: AreaReport, deadline: Deadline, check: Check,
                 for rank in range(world):
                     run.told(rank)
                 run.signal(world - 1, signal.SIGKILL)
-            run.finish(died={world - 1} if check.kills_last else ())
+            values = run.finish(died={world - 1} if check.kills_last else ())
     except RanksError as error:
         if deadline.left() == 0.0 and all(isinstance(one, Stuck) for one in error.outcomes.values()):
             report.out_of_time.append(name)
         else:
             report.failed.append(f"{name}: {error}")
         return
-    report.passed += 1
+    failures = [f"{name}: {text}" for value in values for text in value] if check.tells_failures else []
+    report.failed += failures
+    report.passed += not failures

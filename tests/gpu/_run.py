@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -126,6 +127,8 @@ def _run_area(name: str, setting: Setting, report: Report, whole: Deadline, brok
     begun = time.monotonic()
     try:
         plan.run(setting, area, deadline)
+    except Exception:  # whatever it is, the other areas are still worth their time
+        area.failed.append(traceback.format_exc())
     finally:
         area.seconds = time.monotonic() - begun
     print(f"    {area.passed} passed, {len(area.failed)} failed, {area.seconds:.1f} s", flush=True)
