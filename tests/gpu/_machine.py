@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import sys
@@ -50,7 +51,9 @@ def look(rank: int, world: int) -> Machine:
 
 
 def _driver() -> int:
-    return int(getattr(torch._C, "_cuda_getDriverVersion", int)())
+    version = ctypes.c_int()
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    return version.value
 
 
 def _nccl() -> tuple[int, ...]:
