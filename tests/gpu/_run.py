@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 import traceback
 from collections.abc import Sequence
@@ -65,7 +66,7 @@ def run(options: Options, report: Report) -> ExitCode:
     try:
         ranks = Ranks(pool, "nccl2")
         machine = ranks.run(look, world=1, init=False)[0]
-        report.machine = {**machine.to_json(), "emulated": options.emulated}
+        report.machine = {**machine.to_json(), "emulated": options.emulated, "checkout": _checkout()}
         if not machine.gpus:
             return ExitCode.NO_GPU
         print(machine.describe(), flush=True)
@@ -92,6 +93,16 @@ def _prepare_emulator(devices: int) -> None:
     emulator.library_folder()
     nccl.library()
     os.environ["CUEMU_DEVICES"] = str(devices)
+
+
+def _checkout() -> str:
+    """The commit, and whether files differ from it; empty where git does not say."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, cwd=_build.ROOT, capture_output=True, text=True, timeout=10, check=False)
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
 
 
 def _build_extension(options: Options, report: Report, deadline: Deadline) -> bool:
