@@ -13,7 +13,8 @@ NATIVE := setup_ext.py CMakeLists.txt $(shell find csrc cmake -name '*.h' -o -na
 VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
-.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank multihost emulator cuda upstream-part upstream bench docs format tidy clean
+.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank multihost emulator cuda gpu upstream-part upstream \
+        bench docs format tidy clean
 .NOTPARALLEL:
 
 help:
@@ -25,6 +26,7 @@ help:
 	@echo "make multihost  tests on several hosts, which are network namespaces here (needs root, or skips itself)"
 	@echo "make emulator   tests of the emulated CUDA, on a torch for CUDA 13 (no GPU needed)"
 	@echo "make cuda       tests of GPU tensors on the emulated CUDA (no GPU needed)"
+	@echo "make gpu        our backend on the GPUs of this machine, with the torch of PYTHON (5 minutes)"
 	@echo "make upstream   torch's own distributed suite, whole, at 2 and 3 ranks (10 minutes)"
 	@echo "make bench      us, gloo and the MPIs, interleaved"
 	@echo "make docs       the generated pages of docs/"
@@ -81,6 +83,11 @@ emulator: setup
 cuda: setup
 	$(say) "GPU tensors on the emulated CUDA"
 	$(PY) -m pytest -q tests/cuda
+
+# With the torch that this machine has: nothing is installed, and the extension is built in place.
+gpu:
+	@mkdir -p out
+	$(PYTHON) -m tests.gpu --json out/gpu.json
 
 upstream-part: setup
 	$(say) "torch's own suite, the part that touches every op"
