@@ -92,7 +92,10 @@ void Backend::tear_down(std::shared_ptr<Lanes> lanes, Step step) {
   }).detach();
 }
 
+// torch aborts all groups in a block of the default group: their communicators are aborted as one group of the engine, with
+// that of the default group.
 void Backend::abort() {
+  const auto together = together_ != nullptr && together_->is_of_this_thread() ? std::move(together_) : nullptr;
   close_block_of_this_thread();
   tear_down(lanes_, [](Lanes& lanes) { lanes.abort("the group was aborted by this process"); });
 }

@@ -17,6 +17,7 @@
 #include "nccl2/c10d/python_hooks.h"
 #include "nccl2/c10d/tensor_op.h"
 #include "nccl2/core/communicator.h"
+#include "nccl2/core/reaper.h"
 
 namespace pycomms::c10d_backend {
 
@@ -164,6 +165,7 @@ class Backend final : public ::c10d::Backend {
   CallerScope block_scope_;
   std::atomic<std::thread::id> block_thread_{};  // nobody's while no block is open
   std::shared_ptr<TensorOp> device_block_;       // what is in the block on the GPU; made by the first such operation
+  std::unique_ptr<Reaper::Together> together_;   // groups that are aborted while the block is open
 };
 
 }  // namespace pycomms::c10d_backend

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "nccl2/c10d/store_rendezvous.h"
+#include "nccl2/core/reaper.h"
 
 namespace pycomms::c10d_backend {
 namespace {
@@ -85,6 +86,7 @@ void Lanes::adopt(std::shared_ptr<DeviceGroup> device) {
 }
 
 void Lanes::abort(const std::string& why) {
+  const Reaper::Together together;  // a GPU's communicator that takes its time delays none of the others
   if (const auto device = device_if_made()) device->communicator().abort(why);
   main_->abort(why);
   if (const auto sparse = sparse_if_made()) sparse->abort(why);

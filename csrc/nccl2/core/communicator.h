@@ -133,6 +133,10 @@ class Communicator final : private FailureSource {
   void tell_members(const std::string& why);
   Error check_membership();
   EngineResult settle(EngineResult result);  // waits for a call that a nonblocking communicator left in progress
+  // The first half of abort(), which does not block. False when it has ended before.
+  bool stop(const std::string& why);
+  // Waits until nobody is inside; null when somebody stays, or it has never been connected.
+  CommHandle release_handle();
   void close(LifeState before);
 
   const Engine& engine_;

@@ -2,7 +2,7 @@
 
 #include <sched.h>
 
-#include "base/thread.h"
+#include "nccl2/core/reaper.h"
 
 namespace pycomms {
 namespace {
@@ -195,9 +195,10 @@ Error DeviceCommunicator::make_error(ErrorKind kind, OpKind op, uint64_t sequenc
 void DeviceCommunicator::lose(Error why) {
   const Error first = communicator_->fail(std::move(why));
   communicator_->lane_->in_flight().cancel_all(first);
-  auto torn_down = start_thread(
-      "pycomms-abort", [self = shared_from_this(), first] { self->communicator_->abort(first.detail().message); });
-  if (torn_down.is_ok()) torn_down.take().detach();
+  if (!communicator_->stop(first.detail().message)) return;
+  Reaper::instance().abort(
+      {&communicator_->engine_.nccl, [self = shared_from_this()] { return self->communicator_->release_handle(); }},
+      Reaper::Wait::kNo);
 }
 
 }  // namespace pycomms

@@ -1,6 +1,6 @@
 // A communicator whose operations run on streams of a device. It issues them with marks around them, and the supervisor
 // follows the marks: an operation that has passed ends, one that is overdue, or a failure that the engine reports, fails the
-// communicator. It is then torn down on a thread of its own, because engines may block for long in that.
+// communicator. It is then aborted by the reaper, because engines may block for long in that.
 //
 // Any thread; operations are issued by one thread at a time. Must not know: torch, CUDA.
 #pragma once
