@@ -1,5 +1,6 @@
-"""Process groups of the ``nccl2`` backend: their options."""
+"""Process groups of the ``nccl2`` backend: their options, and what torch.distributed does not do for them."""
 
 from pycomms._C import Connect, Options
+from pycomms.process_group._shrink import shrink_group
 
-__all__ = ["Connect", "Options"]
+__all__ = ["Connect", "Options", "shrink_group"]

@@ -74,7 +74,8 @@ std::shared_ptr<TensorOp> Backend::close_device_block(Error* failed) {
   if (block == nullptr) return nullptr;
   block->set_open(false);
   block_is_open_here = false;
-  *failed = lanes_->device_if_made()->operations().close_block(block);
+  DeviceCommunicator& operations = lanes_->device_if_made()->operations();
+  *failed = estimating_ ? operations.estimate_block(block, &estimate_us_) : operations.close_block(block);
   return block;
 }
 

@@ -29,6 +29,7 @@ CommunicatorOptions Lanes::options_beside_main(const std::string& group) const {
   options.group = group;
   options.timeout = main_->timeout();
   options.interrupted = main_->interrupted();
+  options.ranks_per_root = main_->ranks_per_root();
   return options;
 }
 

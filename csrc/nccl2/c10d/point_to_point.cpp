@@ -84,6 +84,7 @@ std::shared_ptr<TensorOp> Backend::close_block(Error* failed) {
     on_gpu->then(
         [communicator = communicator_, block](const OpState& ended) { communicator->end(*block, ended.error()); });
   }
+  estimating_ = false;
   communicator_->end(*block, {});
   if (failed != nullptr) *failed = std::move(on_gpu_failed);
   return block;

@@ -39,6 +39,7 @@ bool Communicator::shutdown() {
     lane_->abandon();
     return true;
   }
+  if (state() == LifeState::kSuspended) static_cast<void>(resume());
   const LifeState before = state();
   if (before != LifeState::kReady || !drain(Deadline::after(timeout()))) {
     abort("group " + options_.group + " was shut down");
