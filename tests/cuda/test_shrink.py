@@ -112,6 +112,23 @@ def test_a_group_that_has_not_touched_a_gpu(ranks: Ranks) -> None:
     ranks.run(shrink_on_cpu, world=3, fresh=True)
 
 
+def shrink_by_torch(rank: int, world: int) -> None:
+    """torch's own function, which registers the new group for the GPU only."""
+    context().init("bound", device_id=torch.device("cuda", 0))
+    _sum()
+    torch.cuda.synchronize()
+    if rank != 1:
+        new = dist.shrink_group([1])
+        assert dist.get_world_size() == world - 1
+        assert _sum(new) == _expected(world - 1)
+        context().signpost("shrunk")
+    context().await_signpost("shrunk")
+
+
+def test_the_function_of_torch(ranks: Ranks) -> None:
+    ranks.run(shrink_by_torch, world=3, init=False, fresh=True, group_timeout=5.0)
+
+
 # --- what goes wrong
 
 

@@ -48,6 +48,8 @@ std::shared_ptr<DeviceGroup> Backend::device_group(at::Device device) {
 
 std::shared_ptr<TensorOp> Backend::open_device_block(DeviceCommunicator& operations, const c10::Stream& stream,
                                                      const IssueOptions& options) {
+  if (estimating_ && operations.communicator()->engine().nccl.group_simulate_end == nullptr)
+    throw_value_error("_start_time_estimate", "this NCCL cannot estimate times; 2.22 and newer can");
   auto block = std::make_shared<TensorOp>(OpKind::kCoalesced);
   block->set_open(true);
   throw_if(operations.open_block(block, native(stream), options));

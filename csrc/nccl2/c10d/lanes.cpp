@@ -1,5 +1,6 @@
 #include "nccl2/c10d/lanes.h"
 
+#include <optional>
 #include <vector>
 
 #include "nccl2/c10d/store_rendezvous.h"
@@ -87,7 +88,10 @@ void Lanes::adopt(std::shared_ptr<DeviceGroup> device) {
 }
 
 void Lanes::abort(const std::string& why) {
-  const Reaper::Together together;  // a GPU's communicator that takes its time delays none of the others
+  // A GPU's communicator that takes its time delays none of the others. In a forked child there is nothing to abort, and
+  // the lock may be that of a thread which is not there.
+  std::optional<Reaper::Together> together;
+  if (!main_->was_forked()) together.emplace();
   if (const auto device = device_if_made()) device->communicator().abort(why);
   main_->abort(why);
   if (const auto sparse = sparse_if_made()) sparse->abort(why);

@@ -67,7 +67,7 @@ void Backend::startCoalescing() {
   block_scope_ = CallerScope::of_caller();
   block_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   block_->set_open(true);
-  together_ = std::make_unique<Reaper::Together>();
+  if (!communicator_->was_forked()) together_ = std::make_unique<Reaper::Together>();
   communicator_->begin(block_);
 }
 

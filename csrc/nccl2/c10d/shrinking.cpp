@@ -50,6 +50,7 @@ c10::intrusive_ptr<::c10d::Backend> Backend::shrink(const std::vector<int64_t>& 
   if (flags != nccl_abi::kShrinkDefault && flags != nccl_abi::kShrinkAbort) {
     throw_value_error("shrink", "shrink_flags is " + std::to_string(flags) + ", expected 0 (default) or 1 (abort)");
   }
+  if (is_in_block()) throw_value_error("shrink", "a coalesced block of this group is open");
   const bool aborts = flags == nccl_abi::kShrinkAbort;
   std::vector<int> members;
   for (int rank = 0; rank < size_; ++rank) {
