@@ -187,6 +187,9 @@ Reduction::Reduction(const char* op, const ReduceOp& reduction, const at::Tensor
       return OpType::COALESCED;
     case OpKind::kConnect:
     case OpKind::kSplit:
+    case OpKind::kShrink:
+    case OpKind::kSuspend:
+    case OpKind::kResume:
       return OpType::UNKNOWN;
   }
   return OpType::UNKNOWN;
