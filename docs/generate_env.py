@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pycomms
-from pycomms._config import PREFIX, Config
+from pycomms._config import Config, variable_of
 
 PAGE = Path(__file__).with_name("env.md")
 INTRODUCTION = """# Environment variables
@@ -25,7 +25,7 @@ pycomms reads them once, when the first group is made. A value that makes no sen
 
 
 def page() -> str:
-    rows = [f"| `{PREFIX}{f.name.upper()}` | {f.metadata['help']} | {_default(f)} |" for f in fields(Config)]
+    rows = [f"| `{variable_of(f.name)}` | {f.metadata['help']} | {_default(f)} |" for f in fields(Config)]
     return INTRODUCTION + "\n".join(rows) + "\n\nThis page is made by `make docs` from `pycomms/_config.py`.\n"
 
 

@@ -6,6 +6,7 @@ import at all. Importing starts no thread, opens no socket and creates no CUDA c
 
 from pycomms._register import builtin_nccl2, register
 from pycomms._version import __version__
+from pycomms._versions import NcclVersion, nccl_version
 from pycomms.errors import (
     CollectiveMismatch,
     CollectiveTimeout,
@@ -16,7 +17,7 @@ from pycomms.errors import (
     PeerFailure,
     PycommsError,
 )
-from pycomms.process_group import Connect, Options
+from pycomms.process_group import Connect, Options, shrink_group
 
 __all__ = [
     "CollectiveMismatch",
@@ -26,12 +27,15 @@ __all__ = [
     "Connect",
     "EngineError",
     "Interrupted",
+    "NcclVersion",
     "Options",
     "PeerFailure",
     "PycommsError",
     "__version__",
     "builtin_nccl2",
+    "nccl_version",
     "register",
+    "shrink_group",
 ]
 
 register()

@@ -182,7 +182,8 @@ def in_blocks(rank: int, world: int) -> None:
     context().init(pg_options=_following())
     sum_works(rank, world)
     first = torch.ones(BIG, dtype=torch.uint8, device="cuda")
-    with dist._coalescing_manager(device=torch.device("cuda"), async_ops=True) as block:
+    manager: Any = dist.distributed_c10d._coalescing_manager
+    with manager(device=torch.device("cuda"), async_ops=True) as block:
         dist.all_reduce(first)
         second = torch.ones(BIG, dtype=torch.uint8, device="cuda")
         dist.all_reduce(second)

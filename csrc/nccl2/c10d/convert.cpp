@@ -189,6 +189,9 @@ Reduction::Reduction(const char* op, const ReduceOp& reduction, const at::Tensor
     case OpKind::kSplit:
     case OpKind::kRegisterPool:
     case OpKind::kDeregisterPool:
+    case OpKind::kShrink:
+    case OpKind::kSuspend:
+    case OpKind::kResume:
       return OpType::UNKNOWN;
   }
   return OpType::UNKNOWN;

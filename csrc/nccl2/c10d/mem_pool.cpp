@@ -136,8 +136,7 @@ void Backend::deregister_mem_pool(const PoolId& pool) {
   if (mode == Mode::kNone) throw_value_error(kOp, "the pool is not registered with this group");
   if (is_in_block()) throw_value_error(kOp, "a coalesced block of this group is open");
   // What a group that has failed had registered goes with it.
-  const auto is_ready = [](const Communicator& one) { return one.state() == LifeState::kReady; };
-  if (!is_ready(*communicator_) || !is_ready(group->communicator())) return;
+  if (communicator_->first_error() || group->communicator().first_error()) return;
   const c10::OptionalDeviceGuard here(group->device());
   if (mode == Mode::kSymmetric && size_ > 1) {
     // Until all have come, peers may be reading.

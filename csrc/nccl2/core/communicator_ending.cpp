@@ -1,11 +1,9 @@
 // How a communicator ends: aborted, shut down when all is done, or left because the process ends.
-#include "base/futex.h"
-#include "base/thread.h"
-#include "nccl2/core/communicator.h"
-
 #include <utility>
 
+#include "nccl2/core/communicator.h"
 #include "nccl2/core/interrupt.h"
+#include "nccl2/core/reaper.h"
 
 namespace pycomms {
 namespace {
@@ -40,12 +38,15 @@ Communicator::~Communicator() { abort("group " + options_.group + " was destroye
 
 void Communicator::abort(const std::string& why) {
   if (was_forked()) return lane_->abandon();
-  const LifeState before = state();
+  if (stop(why)) close(LifeState::kFailed);
+}
+
+bool Communicator::stop(const std::string& why) {
   Error error = make_error(ErrorKind::kClosed, why);
-  if (!lifecycle_.end(LifeState::kClosed, error)) return;
+  if (!lifecycle_.end(LifeState::kClosed, error)) return false;
   lane_->in_flight().cancel_all(error);
   tell_members(why);
-  close(before == LifeState::kReady ? LifeState::kFailed : before);
+  return true;
 }
 
 void Communicator::tell_members(const std::string& why) {
@@ -58,6 +59,7 @@ bool Communicator::shutdown() {
     lane_->abandon();
     return true;
   }
+  if (state() == LifeState::kSuspended) static_cast<void>(resume());
   const LifeState before = state();
   if (before != LifeState::kReady || !drain(Deadline::after(timeout()))) {
     abort("group " + options_.group + " was shut down");
@@ -110,6 +112,14 @@ void Communicator::leave(const std::string& why) {
   close(before == LifeState::kReady ? LifeState::kFailed : before);
 }
 
+CommHandle Communicator::release_handle() {
+  gate_.close();
+  const bool empty = gate_.wait_until_empty(Deadline::after(kTearDown));
+  lane_->close(Deadline::after(kTearDown));
+  // A caller that the engine does not give back still uses the handle: better leaked than freed under it.
+  return empty ? comm_ : nullptr;
+}
+
 // NCCL wants its registrations back before the communicator ends, and while nothing uses them. After an abort, and when the
 // process ends in the middle of something, they go with the communicator.
 bool Communicator::drop_memory() {
@@ -120,22 +130,27 @@ bool Communicator::drop_memory() {
   });
 }
 
+void Communicator::forget_memory() {
+  if (memory_ != nullptr) memory_->forget();
+}
+
 void Communicator::close(LifeState before) {
-  gate_.close();
-  const bool empty = gate_.wait_until_empty(Deadline::after(kTearDown));
-  lane_->close(Deadline::after(kTearDown));
-  // A caller that the engine does not give back still uses the handle: better leaked than freed under it.
-  if (comm_ == nullptr || !empty) return;
-  if (!drop_memory()) return;
-  if (before == LifeState::kReady) settle(engine_.nccl.comm_finalize(comm_));
-  auto end = before == LifeState::kReady ? engine_.nccl.comm_destroy : engine_.nccl.comm_abort;
+  const CommHandle comm = release_handle();
+  if (comm == nullptr) return;
+  const bool in_order = before == LifeState::kReady;
+  if (in_order) {
+    if (!drop_memory()) return;
+    settle(engine_.nccl.comm_finalize(comm));
+  }
+  auto forget = [memory = memory_] {
+    if (memory != nullptr) memory->forget();
+  };
   if (engine_.is_host()) {
-    static_cast<void>(end(comm_));
+    static_cast<void>(in_order ? engine_.nccl.comm_destroy(comm) : engine_.nccl.comm_abort(comm));
+  } else if (in_order) {
+    Reaper::instance().destroy(engine_.nccl, comm, std::move(forget));
   } else {
-    run_at_most("pycomms-end", Deadline::after(kTearDown), [end, comm = comm_, memory = memory_] {
-      static_cast<void>(end(comm));
-      if (memory != nullptr) memory->forget();
-    });
+    Reaper::instance().abort({&engine_.nccl, [comm] { return comm; }, std::move(forget)}, Reaper::Wait::kYes);
   }
 }
 
