@@ -13,10 +13,11 @@ from pycomms.errors import (
     CommunicatorRevoked,
     EngineError,
     Interrupted,
+    NotFinite,
     PeerFailure,
     PycommsError,
 )
-from pycomms.process_group import Connect, Options
+from pycomms.process_group import Connect, NanCheck, Options
 
 __all__ = [
     "CollectiveMismatch",
@@ -26,6 +27,8 @@ __all__ = [
     "Connect",
     "EngineError",
     "Interrupted",
+    "NanCheck",
+    "NotFinite",
     "Options",
     "PeerFailure",
     "PycommsError",

@@ -35,6 +35,14 @@ class Config:
         metadata=_help("when a group without options connects its ranks: background, eager or lazy"),
     )
 
+    nan_check: str = field(
+        default="off",
+        metadata=_help(
+            "what a group without that option looks for in the data of its operations: off, nan or nan_and_inf. "
+            "While it is not set, `TORCH_NCCL_NAN_CHECK=1` means nan"
+        ),
+    )
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Config:
         """Raises ValueError for a value that makes no sense."""
@@ -43,10 +51,19 @@ class Config:
             engine=Path(environment.get(f"{PREFIX}ENGINE", default.engine)),
             vector_width=environment.get(f"{PREFIX}VECTOR_WIDTH", default.vector_width),
             connect=environment.get(f"{PREFIX}CONNECT", default.connect),
+            nan_check=environment.get(f"{PREFIX}NAN_CHECK", _torch_nan_check(environment) or default.nan_check),
         )
         if config.connect not in ("background", "eager", "lazy"):
             raise ValueError(f"{PREFIX}CONNECT must be background, eager or lazy, not {config.connect!r}")
+        if config.nan_check not in ("off", "nan", "nan_and_inf"):
+            raise ValueError(f"{PREFIX}NAN_CHECK must be off, nan or nan_and_inf, not {config.nan_check!r}")
         return config
+
+
+def _torch_nan_check(environment: Mapping[str, str]) -> str | None:
+    """torch's own switch for its NCCL backends, in our words."""
+    said = environment.get("TORCH_NCCL_NAN_CHECK", "").lower()
+    return "nan" if said in ("1", "t", "true", "y", "yes") else None
 
 
 @cache

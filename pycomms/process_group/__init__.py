@@ -1,5 +1,5 @@
 """Process groups of the ``nccl2`` backend: their options."""
 
-from pycomms._C import Connect, Options
+from pycomms._C import Connect, NanCheck, Options
 
-__all__ = ["Connect", "Options"]
+__all__ = ["Connect", "NanCheck", "Options"]

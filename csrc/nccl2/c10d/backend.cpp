@@ -33,6 +33,10 @@ c10::intrusive_ptr<GroupOptions> own_options(const c10::intrusive_ptr<::c10d::Ba
   return options;
 }
 
+std::shared_ptr<ValueReports> reports_for(const GroupOptions& options) {
+  return options.nan_check.value_or(NanCheck::kOff) == NanCheck::kOff ? nullptr : std::make_shared<ValueReports>();
+}
+
 }  // namespace
 
 CommunicatorOptions Backend::communicator_options(int rank, int size, const GroupOptions& options,
@@ -57,7 +61,8 @@ Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, int rank, int size, c1
         main->set_rendezvous(std::make_unique<StoreRendezvous>(store, options_->group_name, rank, size));
         return std::make_shared<Lanes>(std::move(store), std::move(main), std::move(hooks));
       }()),
-      communicator_(lanes_->main()) {
+      communicator_(lanes_->main()),
+      reports_(reports_for(*options_)) {
   init();
   remember_group(lanes_);
   if (options_->connect == Connect::kLazy) return;
@@ -70,7 +75,8 @@ Backend::Backend(std::shared_ptr<Lanes> lanes, c10::intrusive_ptr<GroupOptions> 
     : ::c10d::Backend(lanes->main()->rank(), lanes->main()->size()),
       options_(std::move(options)),
       lanes_(std::move(lanes)),
-      communicator_(lanes_->main()) {
+      communicator_(lanes_->main()),
+      reports_(reports_for(*options_)) {
   init();
   remember_group(lanes_);
 }
@@ -179,6 +185,7 @@ void Backend::addEphemeralTimeout(const std::chrono::milliseconds& timeout) { ep
     case ErrorKind::kMismatch:
     case ErrorKind::kClosed:
     case ErrorKind::kInterrupted:
+    case ErrorKind::kNotFinite:
     case ErrorKind::kSystem:
       return ::c10d::ErrorType::COMM_ERROR;
   }
