@@ -12,8 +12,8 @@
         └── EngineError           the engine or the operating system refused something
 
 Wrong arguments raise ValueError, TypeError or NotImplementedError on the rank that gave them, before anything is sent.
-The first error of a communicator is kept: every later operation of the group raises it again. NotFinite is none: the group
-goes on.
+The first error of a communicator is kept: every later operation of the group raises it again. NotFinite is not one of
+these: the group goes on.
 """
 
 from __future__ import annotations
