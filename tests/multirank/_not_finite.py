@@ -36,34 +36,34 @@ def with_one(value: float, dtype: torch.dtype = torch.float32, count: int = 101,
     return plain.to(dtype).to(device)
 
 
-Issue = Callable[[torch.Tensor, int, int, bool], Any]  # (tensor, rank, world, async_op)
+Issue = Callable[..., Any]  # (tensor, rank, world, async_op=..., group=...)
 
 
-def _gather(x: torch.Tensor, rank: int, world: int, is_async: bool) -> Any:
-    return dist.gather(x, [torch.empty_like(x) for _ in range(world)] if rank == 0 else None, async_op=is_async)
+def _gather(x: torch.Tensor, rank: int, world: int, **how: Any) -> Any:
+    return dist.gather(x, [torch.empty_like(x) for _ in range(world)] if rank == 0 else None, **how)
 
 
-def _scatter(x: torch.Tensor, rank: int, world: int, is_async: bool) -> Any:
-    return dist.scatter(torch.empty_like(x), [x] * world if rank == 0 else None, async_op=is_async)
+def _scatter(x: torch.Tensor, rank: int, world: int, **how: Any) -> Any:
+    return dist.scatter(torch.empty_like(x), [x] * world if rank == 0 else None, **how)
 
 
-def _all_gather(x: torch.Tensor, rank: int, world: int, is_async: bool) -> Any:
-    return dist.all_gather([torch.empty_like(x) for _ in range(world)], x, async_op=is_async)
+def _all_gather(x: torch.Tensor, rank: int, world: int, **how: Any) -> Any:
+    return dist.all_gather([torch.empty_like(x) for _ in range(world)], x, **how)
 
 
-def _reduce_scatter(x: torch.Tensor, rank: int, world: int, is_async: bool) -> Any:
-    return dist.reduce_scatter(torch.empty_like(x), [x] * world, async_op=is_async)
+def _reduce_scatter(x: torch.Tensor, rank: int, world: int, **how: Any) -> Any:
+    return dist.reduce_scatter(torch.empty_like(x), [x] * world, **how)
 
 
-def _all_to_all(x: torch.Tensor, rank: int, world: int, is_async: bool) -> Any:
-    return dist.all_to_all([torch.empty_like(x) for _ in range(world)], [x] * world, async_op=is_async)
+def _all_to_all(x: torch.Tensor, rank: int, world: int, **how: Any) -> Any:
+    return dist.all_to_all([torch.empty_like(x) for _ in range(world)], [x] * world, **how)
 
 
 # name: (issue, whether ranks other than 0 send anything)
 SENDERS: dict[str, tuple[Issue, bool]] = {
-    "all_reduce": (lambda x, rank, world, is_async: dist.all_reduce(x, async_op=is_async), True),
-    "reduce": (lambda x, rank, world, is_async: dist.reduce(x, 0, async_op=is_async), True),
-    "broadcast": (lambda x, rank, world, is_async: dist.broadcast(x, 0, async_op=is_async), False),
+    "all_reduce": (lambda x, rank, world, **how: dist.all_reduce(x, **how), True),
+    "reduce": (lambda x, rank, world, **how: dist.reduce(x, 0, **how), True),
+    "broadcast": (lambda x, rank, world, **how: dist.broadcast(x, 0, **how), False),
     "gather": (_gather, True),
     "scatter": (_scatter, False),
     "all_gather": (_all_gather, True),

@@ -57,11 +57,13 @@ def test_every_type(ranks: Ranks) -> None:
 
 def find_in_each(rank: int, world: int, is_async: bool) -> list[str]:
     """Rank 0 has the NaN and raises; the others go on once it issues the operation after all."""
+    group = _group(pycomms.NanCheck.NAN)
+    how = {"async_op": is_async, "group": group}
     failures: list[str] = []
     for name, (issue, _) in SENDERS.items():
-        before = dist.distributed_c10d._get_default_group()._get_sequence_number_for_group()
+        before = group._get_backend(torch.device("cpu"))._get_sequence_number_for_group()
         if rank == 0:
-            caught = needed(partial(issue, with_one(NAN), rank, world, is_async))
+            caught = needed(partial(issue, with_one(NAN), rank, world, **how))
             if (caught.kind, caught.op, caught.seq, caught.ranks) != ("NotFinite", name, before + 1, (0,)):
                 failures.append(f"{name}: {caught}")
             if (
@@ -71,17 +73,16 @@ def find_in_each(rank: int, world: int, is_async: bool) -> list[str]:
             ):
                 failures.append(f"{name}: {caught.text}")
         # What a rank only writes is not looked at.
-        work = issue(with_one(1.0) if rank == 0 or SENDERS[name][1] else with_one(NAN), rank, world, is_async)
+        work = issue(with_one(1.0) if rank == 0 or SENDERS[name][1] else with_one(NAN), rank, world, **how)
         if work is not None:
             work.wait()
-    _sum_works(rank, world)
+    _sum_works(rank, world, group)
     return failures
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_every_operation(ranks: Ranks, is_async: bool) -> None:
-    env = {"PYCOMMS_NAN_CHECK": "nan"}
-    assert ranks.run(find_in_each, is_async, world=2, env=env) == [[], []]
+    assert ranks.run(find_in_each, is_async, world=2) == [[], []]
 
 
 def send_and_receive(rank: int, world: int) -> Caught:
@@ -165,13 +166,14 @@ def test_in_a_block(ranks: Ranks) -> None:
 
 
 def inherit(rank: int, world: int) -> Caught:
-    """torch's own switch, and groups without options."""
+    """Groups without options."""
     group: Any = dist.new_group(list(range(world)))
     return needed(lambda: dist.all_reduce(with_one(NAN), group=group))
 
 
-def test_the_switch_of_torch(ranks: Ranks) -> None:
-    for caught in ranks.run(inherit, world=2, env={"TORCH_NCCL_NAN_CHECK": "1"}):
+@pytest.mark.parametrize("env", [{"TORCH_NCCL_NAN_CHECK": "1"}, {"PYCOMMS_NAN_CHECK": "nan"}])
+def test_the_environment(ranks: Ranks, env: dict[str, str]) -> None:
+    for caught in ranks.run(inherit, world=2, env=env):
         assert caught.kind == "NotFinite"
 
 
