@@ -216,11 +216,11 @@ TEST(revoke_ends_what_is_in_flight_and_leaves_only_management) {
 TEST(suspended_communicators_do_nothing_until_they_are_resumed) {
   const std::string errors = run_world(2, true, [](int, CommHandle& comm) {
     uint64_t value = 7;
-    expect_success(more().ncclCommMemStats(comm, nccl_emulator::kIsSuspended, &value), "stat");
+    expect_success(more().ncclCommMemStats(comm, nccl_abi::kMemoryIsSuspended, &value), "stat");
     expect(value == 0, "active");
     expect(more().ncclCommResume(comm) == kInvalidUsage, "not suspended");
     expect_success(more().ncclCommSuspend(comm, 1), "suspend");
-    expect_success(more().ncclCommMemStats(comm, nccl_emulator::kIsSuspended, &value), "stat");
+    expect_success(more().ncclCommMemStats(comm, nccl_abi::kMemoryIsSuspended, &value), "stat");
     expect(value == 1, "suspended");
     float x = 1;
     fake::Stream stream;
@@ -254,7 +254,8 @@ TEST(eight_communicators_are_aborted_as_one_group) {
 
 TEST(properties_registration_and_stubs) {
   const std::string errors = run_world(2, true, [](int rank, CommHandle& comm) {
-    nccl_emulator::CommProperties properties{};
+    nccl_abi::CommProperties properties;
+    properties.magic = 0;
     expect(more().ncclCommQueryProperties(comm, &properties) == kInvalidArgument, "not initialised");
     properties.magic = kConfigMagic;
     expect_success(more().ncclCommQueryProperties(comm, &properties), "properties");
