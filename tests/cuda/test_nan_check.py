@@ -130,10 +130,11 @@ def raise_in_next_call(rank: int, world: int, kind: str) -> list[Caught]:
 
     group = _group()
     _sum_works(rank, world, group)
+    first, second = _bad(), _bad()
     with emulator.held(torch.cuda.current_stream()):  # nothing is known before both are issued
         works: list[Any] = [
-            dist.all_reduce(_bad(), group=group, async_op=True),
-            dist.reduce(_bad(), 0, group=group, async_op=True),
+            dist.all_reduce(first, group=group, async_op=True),
+            dist.reduce(second, 0, group=group, async_op=True),
         ]
     for work in works:
         _wait_until_ended(work)
@@ -194,12 +195,14 @@ def receive(rank: int, world: int, delays: str) -> Caught | None:
         if rank == 0:
             dist.send(_bad(), 1, group)
             dist.send(_bad(2.0), 1, group)
+            dist.barrier(group)
             return None
         work: Any = dist.irecv(_bad(NAN), 0, group)
         caught = needed(lambda: work.wait(_PATIENCE))
         x = _bad(NAN)
         dist.recv(x, 0, group)
         assert x.tolist()[50] == 2.0
+        dist.barrier(group)
     return caught
 
 
