@@ -11,6 +11,11 @@ class Connect(enum.Enum):
     EAGER = ...
     LAZY = ...
 
+class NanCheck(enum.Enum):
+    OFF = ...
+    NAN = ...
+    NAN_AND_INF = ...
+
 class Options(_Backend.Options):
     def __init__(
         self,
@@ -20,12 +25,14 @@ class Options(_Backend.Options):
         is_high_priority_stream: bool = ...,
         blocking_wait: bool = ...,
         ranks_per_root: int = ...,
+        nan_check: NanCheck | None = ...,
         register_segments: bool = ...,
     ) -> None: ...
     connect: Connect
     is_high_priority_stream: bool
     blocking_wait: bool
     ranks_per_root: int
+    nan_check: NanCheck | None
     register_segments: bool
 
 class Backend(_Backend):

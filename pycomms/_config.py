@@ -46,6 +46,13 @@ class Config:
             variable="TORCH_NCCL_RANKS_PER_ROOT",
         ),
     )
+    nan_check: str = field(
+        default="off",
+        metadata=_help(
+            "what a group without that option looks for in the data of its operations: off, nan or nan_and_inf. "
+            "While it is not set, `TORCH_NCCL_NAN_CHECK=1` means nan"
+        ),
+    )
     register_segments: bool = field(
         default=False,
         metadata=_help(
@@ -65,9 +72,12 @@ class Config:
             register_segments=_is_set(environment, f"{PREFIX}REGISTER_SEGMENTS", *_TORCHS_REGISTER_SEGMENTS),
             deterministic=_flag(environment, f"{PREFIX}DETERMINISTIC", default=default.deterministic),
             ranks_per_root=_count(environment, "TORCH_NCCL_RANKS_PER_ROOT", default.ranks_per_root),
+            nan_check=environment.get(f"{PREFIX}NAN_CHECK", _torch_nan_check(environment) or default.nan_check),
         )
         if config.connect not in ("background", "eager", "lazy"):
             raise ValueError(f"{PREFIX}CONNECT must be background, eager or lazy, not {config.connect!r}")
+        if config.nan_check not in ("off", "nan", "nan_and_inf"):
+            raise ValueError(f"{PREFIX}NAN_CHECK must be off, nan or nan_and_inf, not {config.nan_check!r}")
         return config
 
 
@@ -111,6 +121,12 @@ def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     if not value.isdecimal():
         raise ValueError(f"{name} must be a whole number, 0 or more, not {value!r}")
     return int(value)
+
+
+def _torch_nan_check(environment: Mapping[str, str]) -> str | None:
+    """torch's own switch for its NCCL backends, in our words."""
+    said = environment.get("TORCH_NCCL_NAN_CHECK", "").lower()
+    return "nan" if said in ("1", "t", "true", "y", "yes") else None
 
 
 @cache

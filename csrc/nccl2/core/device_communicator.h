@@ -82,11 +82,13 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
     return c.check(kind);
   }
   Error registration_error(OpKind kind, const Registrations::Answer& answer);
+  Error refresh_open(OpKind kind);  // inside the gate, and ready
   Registrations::Settle settle();
   Error open(const GateHolder& inside, const std::shared_ptr<DeviceOp>& op, StreamHandle stream,
              const IssueOptions& options);
   Error close(const std::shared_ptr<DeviceOp>& op, EngineResult result);
   EngineResult settle(const DeviceOp& op, EngineResult result);
+  Error play_sequels(DeviceOp& op);
   Error device_error(const DeviceOp& op, const std::string& what) const {
     return device_error(op.kind(), op.sequence(), what);
   }

@@ -19,9 +19,13 @@ Error DeviceCommunicator::registration_error(OpKind kind, const Registrations::A
 }
 
 Error DeviceCommunicator::refresh_memory(OpKind kind) {
-  Registrations& memory = *communicator_->memory();
   const GateHolder inside(communicator_->gate_);
   if (Error error = check_open(inside, kind)) return error;
+  return refresh_open(kind);
+}
+
+Error DeviceCommunicator::refresh_open(OpKind kind) {
+  Registrations& memory = *communicator_->memory();
   if (memory.has_gone()) {
     if (Error error = wait_until_passed(kind)) return error;
   }
