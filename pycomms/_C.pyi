@@ -9,6 +9,11 @@ class Connect(enum.Enum):
     EAGER = ...
     LAZY = ...
 
+class NanCheck(enum.Enum):
+    OFF = ...
+    NAN = ...
+    NAN_AND_INF = ...
+
 class Options(_Backend.Options):
     def __init__(
         self,
@@ -18,11 +23,13 @@ class Options(_Backend.Options):
         is_high_priority_stream: bool = ...,
         blocking_wait: bool = ...,
         ranks_per_root: int = ...,
+        nan_check: NanCheck | None = ...,
     ) -> None: ...
     connect: Connect
     is_high_priority_stream: bool
     blocking_wait: bool
     ranks_per_root: int
+    nan_check: NanCheck | None
 
 class Backend(_Backend):
     def split(self, store: Store, ranks: list[int], options: Options) -> Backend | None: ...

@@ -14,10 +14,11 @@ from pycomms.errors import (
     CommunicatorRevoked,
     EngineError,
     Interrupted,
+    NotFinite,
     PeerFailure,
     PycommsError,
 )
-from pycomms.process_group import Connect, Options, shrink_group
+from pycomms.process_group import Connect, NanCheck, Options, shrink_group
 
 __all__ = [
     "CollectiveMismatch",
@@ -27,7 +28,9 @@ __all__ = [
     "Connect",
     "EngineError",
     "Interrupted",
+    "NanCheck",
     "NcclVersion",
+    "NotFinite",
     "Options",
     "PeerFailure",
     "PycommsError",

@@ -1,4 +1,4 @@
-"""What the environment says, read once. The only module that reads ``os.environ``."""
+"""What the environment says, read once. The only module that touches ``os.environ``."""
 
 from __future__ import annotations
 
@@ -46,6 +46,13 @@ class Config:
             variable="TORCH_NCCL_RANKS_PER_ROOT",
         ),
     )
+    nan_check: str = field(
+        default="off",
+        metadata=_help(
+            "what a group without that option looks for in the data of its operations: off, nan or nan_and_inf. "
+            "While it is not set, `TORCH_NCCL_NAN_CHECK=1` means nan"
+        ),
+    )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Config:
@@ -57,9 +64,12 @@ class Config:
             connect=environment.get(f"{PREFIX}CONNECT", default.connect),
             deterministic=_flag(environment, f"{PREFIX}DETERMINISTIC", default=default.deterministic),
             ranks_per_root=_count(environment, "TORCH_NCCL_RANKS_PER_ROOT", default.ranks_per_root),
+            nan_check=environment.get(f"{PREFIX}NAN_CHECK", _torch_nan_check(environment) or default.nan_check),
         )
         if config.connect not in ("background", "eager", "lazy"):
             raise ValueError(f"{PREFIX}CONNECT must be background, eager or lazy, not {config.connect!r}")
+        if config.nan_check not in ("off", "nan", "nan_and_inf"):
+            raise ValueError(f"{PREFIX}NAN_CHECK must be off, nan or nan_and_inf, not {config.nan_check!r}")
         return config
 
 
@@ -89,7 +99,18 @@ def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     return int(value)
 
 
+def _torch_nan_check(environment: Mapping[str, str]) -> str | None:
+    """torch's own switch for its NCCL backends, in our words."""
+    said = environment.get("TORCH_NCCL_NAN_CHECK", "").lower()
+    return "nan" if said in ("1", "t", "true", "y", "yes") else None
+
+
 @cache
 def config() -> Config:
     """The configuration of this process."""
     return Config.from_environment(os.environ)
+
+
+def set_in_environment(variables: Mapping[str, str]) -> None:
+    """For libraries that look there, as they do under torchrun."""
+    os.environ.update(variables)

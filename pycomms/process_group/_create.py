@@ -25,6 +25,8 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
     """
     own = _options(options)
     own._timeout = opts.timeout
+    if own.nan_check is None:
+        own.nan_check = _C.NanCheck.__members__[config().nan_check.upper()]
     own.group_name = opts.group_id
     own.global_ranks_in_group = opts.global_ranks_in_group
     if own.ranks_per_root < 0:

@@ -15,6 +15,7 @@ VALUES = {
     "connect": "lazy",
     "deterministic": "1",
     "ranks_per_root": "2",
+    "nan_check": "nan",
 }
 
 
@@ -28,6 +29,13 @@ def test_every_field_is_read() -> None:
     assert {name: str(int(v) if v is True else v) for name, v in asdict(config).items()} == VALUES
     assert isinstance(config.engine, Path)
     assert config.deterministic is True
+
+
+def test_the_nan_check_of_torch_counts_while_ours_is_not_set() -> None:
+    assert Config.from_environment({"TORCH_NCCL_NAN_CHECK": "1"}).nan_check == "nan"
+    assert Config.from_environment({"TORCH_NCCL_NAN_CHECK": "0"}).nan_check == "off"
+    both = {"TORCH_NCCL_NAN_CHECK": "1", "PYCOMMS_NAN_CHECK": "off"}
+    assert Config.from_environment(both).nan_check == "off"
 
 
 def test_a_value_that_makes_no_sense_is_refused() -> None:

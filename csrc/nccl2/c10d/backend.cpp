@@ -32,6 +32,14 @@ c10::intrusive_ptr<GroupOptions> Backend::own_options(const c10::intrusive_ptr<:
   return options;
 }
 
+namespace {
+
+std::shared_ptr<ValueReports> reports_for(const GroupOptions& options) {
+  return options.nan_check.value_or(NanCheck::kOff) == NanCheck::kOff ? nullptr : std::make_shared<ValueReports>();
+}
+
+}  // namespace
+
 CommunicatorOptions Backend::communicator_options(int rank, int size, const GroupOptions& options,
                                                   const std::shared_ptr<AbortHooks>& hooks) {
   CommunicatorOptions result;
@@ -55,7 +63,8 @@ Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, int rank, int size, c1
         main->set_rendezvous(std::make_unique<StoreRendezvous>(store, options_->group_name, rank, size));
         return std::make_shared<Lanes>(std::move(store), std::move(main), std::move(hooks));
       }()),
-      communicator_(lanes_->main()) {
+      communicator_(lanes_->main()),
+      reports_(reports_for(*options_)) {
   init();
   remember_group(lanes_);
   throw_if(connect(*communicator_, options_->connect));
@@ -72,7 +81,8 @@ Backend::Backend(std::shared_ptr<Lanes> lanes, c10::intrusive_ptr<GroupOptions> 
     : ::c10d::Backend(lanes->main()->rank(), lanes->main()->size()),
       options_(std::move(options)),
       lanes_(std::move(lanes)),
-      communicator_(lanes_->main()) {
+      communicator_(lanes_->main()),
+      reports_(reports_for(*options_)) {
   init();
   remember_group(lanes_);
 }
@@ -185,6 +195,7 @@ void Backend::addEphemeralTimeout(const std::chrono::milliseconds& timeout) { ep
     case ErrorKind::kMismatch:
     case ErrorKind::kClosed:
     case ErrorKind::kInterrupted:
+    case ErrorKind::kNotFinite:
     case ErrorKind::kSystem:
       return ::c10d::ErrorType::COMM_ERROR;
   }

@@ -16,14 +16,17 @@
 #include "nccl2/c10d/compat.h"
 #include "nccl2/c10d/ephemeral_timeout.h"
 #include "nccl2/c10d/lanes.h"
+#include "nccl2/c10d/op_steps.h"
 #include "nccl2/c10d/options.h"
 #include "nccl2/c10d/python_hooks.h"
 #include "nccl2/c10d/tensor_op.h"
+#include "nccl2/c10d/value_check.h"
 #include "nccl2/core/communicator.h"
 #include "nccl2/core/reaper.h"
 
 namespace pycomms::c10d_backend {
 
+class Reduction;
 class Work;
 using WorkPtr = c10::intrusive_ptr<::c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
@@ -147,6 +150,8 @@ class Backend final : public ::c10d::Backend {
     OpKind kind;
     bool is_async;
     std::chrono::milliseconds timeout;
+    at::ArrayRef<Reduction> reductions = {};  // of its engine calls
+    bool has_input = true;                    // false where this rank's tensors are only written
   };
   template <typename Call>
   WorkPtr collective(const OpArgs& op, TensorList outputs, at::ArrayRef<at::Tensor> inputs, Call&& call);
@@ -170,6 +175,15 @@ class Backend final : public ::c10d::Backend {
     return timeout.count() > 0 ? timeout.count() * kMillisecond : communicator_->timeout();
   }
 
+  bool checks_values() const { return reports_ != nullptr; }
+  CheckedOp checked(OpKind kind) const;
+  // On CPU tensors, before an operation is issued.
+  void check_values_of(OpKind kind, at::ArrayRef<at::Tensor> inputs) const;
+  // On a GPU: what is found is told with the group's next call, too.
+  void report_values_of(TensorOp& state);
+  void inspect_received(OpKind kind, const at::Tensor& tensor, TensorOp& state) const;
+  OpSteps steps_of(const OpArgs& op, at::ArrayRef<at::Tensor> inputs, bool captured) const;
+
   // Observers: completion hook, timing, ephemeral timeouts. Nothing of this costs anything while nobody watches.
   bool is_watched() const {
     return timing_.load(std::memory_order_relaxed) || onCompletionHook_ != nullptr || ephemeral_.total() != 0;
@@ -180,6 +194,7 @@ class Backend final : public ::c10d::Backend {
   const c10::intrusive_ptr<GroupOptions> options_;
   std::shared_ptr<Lanes> lanes_;
   const std::shared_ptr<Communicator> communicator_;  // lanes_->main()
+  const std::shared_ptr<ValueReports> reports_;       // null while nobody asks for the check of values
   EphemeralTimeout ephemeral_;
   std::atomic<bool> timing_{false};
 

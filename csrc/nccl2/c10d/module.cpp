@@ -30,6 +30,8 @@ const char* kind_name(ErrorKind kind) {
       return "closed";
     case ErrorKind::kInterrupted:
       return "interrupted";
+    case ErrorKind::kNotFinite:
+      return "not_finite";
     case ErrorKind::kSystem:
       return "system";
   }
@@ -76,22 +78,30 @@ PYBIND11_MODULE(_C, m) {
       .value("EAGER", Connect::kEager)
       .value("LAZY", Connect::kLazy);
 
+  py::enum_<NanCheck>(m, "NanCheck", "What a group looks for in the data of its operations.")
+      .value("OFF", NanCheck::kOff)
+      .value("NAN", NanCheck::kNan)
+      .value("NAN_AND_INF", NanCheck::kNanAndInf);
+
   Class<GroupOptions, ::c10d::Backend::Options>(m, "Options", "Options of a group; see pycomms.Options.")
       .def(py::init([](std::chrono::milliseconds timeout, Connect connect, bool is_high_priority_stream,
-                       bool blocking_wait, int ranks_per_root) {
+                       bool blocking_wait, int ranks_per_root, std::optional<NanCheck> nan_check) {
              auto options = c10::make_intrusive<GroupOptions>(timeout);
              options->connect = connect;
              options->is_high_priority_stream = is_high_priority_stream;
              options->blocking_wait = blocking_wait;
              options->ranks_per_root = ranks_per_root;
+             options->nan_check = nan_check;
              return options;
            }),
            py::kw_only(), py::arg("timeout") = kBackendDefaultTimeout, py::arg("connect") = Connect::kBackground,
-           py::arg("is_high_priority_stream") = false, py::arg("blocking_wait") = false, py::arg("ranks_per_root") = -1)
+           py::arg("is_high_priority_stream") = false, py::arg("blocking_wait") = false, py::arg("ranks_per_root") = -1,
+           py::arg("nan_check") = std::nullopt)
       .def_readwrite("connect", &GroupOptions::connect)
       .def_readwrite("is_high_priority_stream", &GroupOptions::is_high_priority_stream)
       .def_readwrite("blocking_wait", &GroupOptions::blocking_wait)
-      .def_readwrite("ranks_per_root", &GroupOptions::ranks_per_root);
+      .def_readwrite("ranks_per_root", &GroupOptions::ranks_per_root)
+      .def_readwrite("nan_check", &GroupOptions::nan_check);
 
   Class<Backend, ::c10d::Backend>(m, "Backend", "The nccl2 backend of pycomms.")
       .def(

@@ -21,6 +21,7 @@ Outcome outcome_of(const Error& error) {
     case ErrorKind::kUsage:
     case ErrorKind::kMismatch:
     case ErrorKind::kPeerFailure:
+    case ErrorKind::kNotFinite:
     case ErrorKind::kSystem:
       return Outcome::kFailed;
   }
@@ -97,7 +98,8 @@ void Communicator::finish_part(OpState& state, OpKind kind, const Error& error) 
   if (!state.leave_part(error)) return;
   InFlight& in_flight = state.lane()->in_flight();
   const std::shared_ptr<OpState> mine = in_flight.remove(state);
-  mine->end(outcome_of(mine->first_part_error()), mine->first_part_error());
+  const Error first = mine->first_part_error() ? mine->first_part_error() : mine->inspect();
+  mine->end(outcome_of(first), first);
   in_flight.settle();  // whoever waited may destroy this communicator now
 }
 

@@ -33,7 +33,7 @@ Error DeviceCommunicator::open(const GateHolder& inside, const std::shared_ptr<D
 
 Error DeviceCommunicator::close(const std::shared_ptr<DeviceOp>& op, EngineResult result) {
   Communicator& c = *communicator_;
-  Error error = result == nccl_abi::kSuccess ? Error() : explain(result, *op);
+  Error error = result == nccl_abi::kSuccess ? play_sequels(*op) : explain(result, *op);
   if (!error) {
     // Without a mark nobody would ever know that it has passed.
     if (Status marked = op->end_on_stream(); !marked.is_ok()) error = c.fail(device_error(*op, marked.message()));
@@ -54,6 +54,30 @@ Error DeviceCommunicator::close(const std::shared_ptr<DeviceOp>& op, EngineResul
   }
   Supervisor::instance().wake();
   return {};
+}
+
+// A round of work, then a round of engine calls as one group, until no sequel has more. On an error here the other ranks
+// have gone on, or wait for this one: it fails the communicator.
+Error DeviceCommunicator::play_sequels(DeviceOp& op) {
+  const auto sequels = op.take_sequels();
+  if (sequels.empty()) [[likely]]
+    return {};
+  Communicator& c = *communicator_;
+  for (;;) {
+    std::vector<Sequel*> moving;
+    for (const auto& sequel : sequels) {
+      if (Status done = sequel->compute(); !done.is_ok()) return c.fail(device_error(op, done.message()));
+      if (sequel->has_move()) moving.push_back(sequel.get());
+    }
+    if (moving.empty()) return {};
+    EngineResult first = c.engine_.nccl.group_start();
+    for (size_t i = 0; i < moving.size() && (first == nccl_abi::kSuccess || first == nccl_abi::kInProgress); ++i) {
+      first = moving[i]->move(c.engine_, c.comm_, op.stream());
+    }
+    const EngineResult ended = settle(op, c.engine_.nccl.group_end());
+    const EngineResult result = first == nccl_abi::kInProgress || first == nccl_abi::kSuccess ? ended : first;
+    if (result != nccl_abi::kSuccess) return c.fail(explain(result, op));
+  }
 }
 
 // What a captured operation holds may not be given to others in the rest of the capture, even if its Work is dropped.

@@ -68,6 +68,7 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
              const IssueOptions& options);
   Error close(const std::shared_ptr<DeviceOp>& op, EngineResult result);
   EngineResult settle(const DeviceOp& op, EngineResult result);
+  Error play_sequels(DeviceOp& op);
   Error device_error(const DeviceOp& op, const std::string& what) const {
     return device_error(op.kind(), op.sequence(), what);
   }
