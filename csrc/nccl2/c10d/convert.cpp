@@ -136,6 +136,9 @@ RedOp to_red_op(const char* op, const ReduceOp& reduction, at::ScalarType type) 
       return OpType::COALESCED;
     case OpKind::kConnect:
     case OpKind::kSplit:
+    case OpKind::kShrink:
+    case OpKind::kSuspend:
+    case OpKind::kResume:
       return OpType::UNKNOWN;
   }
   return OpType::UNKNOWN;

@@ -52,6 +52,7 @@ WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<a
   auto work = make_work(op.kind, std::move(outputs), inputs);
 
   const bool in_block = is_in_block();
+  if (in_block && estimating_) refuse_estimate(op.kind);
   if (!op.is_async && !in_block && can_run_inline(*communicator_)) {
     const bool watched = is_watched();
     const int64_t started = watched ? now_ns() : 0;
@@ -122,6 +123,7 @@ WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outpu
 template <typename Call>
 WorkPtr Backend::request(OpKind kind, const at::Tensor& tensor, Call&& call) {
   const bool in_block = is_in_block();
+  if (in_block && estimating_) refuse_estimate(kind);
   auto state = in_block ? block_ : std::make_shared<TensorOp>(kind);
   const bool inspects = checks_values() && is_receive(kind);
   if (checks_values()) [[unlikely]]
