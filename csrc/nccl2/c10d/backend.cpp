@@ -126,9 +126,10 @@ c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c1
   if (const auto parent = lanes_->device_if_made()) {
     const c10::OptionalDeviceGuard here(parent->device());
     CommunicatorOptions on_gpu = communicator_options(rank, static_cast<int>(ranks.size()), *options, hooks);
-    on_gpu.outer = Lanes::members_of(lanes->main());
+    const Members members = Lanes::members_of(lanes->main());
+    on_gpu.outer = [members] { return members(nullptr); };
     throw_if(parent->communicator().split(color, on_gpu, rank, &child));
-    lanes->adopt(DeviceGroup::around(*parent, std::move(child), options->is_high_priority_stream, on_gpu.outer));
+    lanes->adopt(DeviceGroup::around(*parent, std::move(child), options->is_high_priority_stream, members));
   }
   return c10::intrusive_ptr<Backend>::unsafe_steal_from_new(new Backend(std::move(lanes), std::move(options)));
 }

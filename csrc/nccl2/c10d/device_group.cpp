@@ -36,7 +36,7 @@ const Engine& nccl_engine() {
 }
 
 std::shared_ptr<DeviceCommunicator> supervised(std::shared_ptr<Communicator> communicator, DeviceEvents& events,
-                                               std::function<Error()> members) {
+                                               Members members) {
   auto result = std::make_shared<DeviceCommunicator>(std::move(communicator), events, std::move(members));
   const Status added = Supervisor::instance().add(result);
   TORCH_CHECK(added.is_ok(), "pycomms: ", added.message());
@@ -46,7 +46,7 @@ std::shared_ptr<DeviceCommunicator> supervised(std::shared_ptr<Communicator> com
 }  // namespace
 
 std::shared_ptr<DeviceGroup> DeviceGroup::make(c10::Device device, bool high_priority, CommunicatorOptions options,
-                                               std::function<Error()> members) {
+                                               Members members) {
   CudaRuntime& runtime = cuda_runtime(device);
   auto communicator = std::make_shared<Communicator>(nccl_engine(), runtime, std::move(options));
   auto operations = supervised(std::move(communicator), runtime, std::move(members));
@@ -55,7 +55,7 @@ std::shared_ptr<DeviceGroup> DeviceGroup::make(c10::Device device, bool high_pri
 }
 
 std::shared_ptr<DeviceGroup> DeviceGroup::around(const DeviceGroup& parent, std::unique_ptr<Communicator> communicator,
-                                                 bool high_priority, std::function<Error()> members) {
+                                                 bool high_priority, Members members) {
   auto operations = supervised(std::move(communicator), parent.operations().events(), std::move(members));
   return std::shared_ptr<DeviceGroup>(
       new DeviceGroup(parent.device(), stream_from_pool(parent.device(), high_priority), std::move(operations)));

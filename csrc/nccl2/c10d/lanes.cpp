@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "nccl2/c10d/store_rendezvous.h"
+#include "nccl2/core/endings.h"
 
 namespace pycomms::c10d_backend {
 namespace {
@@ -48,11 +49,12 @@ std::shared_ptr<SparseLane> Lanes::sparse_if_made() {
   return sparse_;
 }
 
-std::function<Error()> Lanes::members_of(std::shared_ptr<Communicator> main) {
-  return [main = std::move(main)] {
+Members Lanes::members_of(std::shared_ptr<Communicator> main) {
+  return [main = std::move(main)](bool* has_left) {
     // Nobody may have asked yet whether it has connected.
     if (main->state() == LifeState::kConnecting) static_cast<void>(main->become_ready(Deadline::after(0)));
-    return main->state() == LifeState::kReady ? main->need_all(OpKind::kBarrier) : main->first_error();
+    if (main->state() != LifeState::kReady) return main->first_error();
+    return has_left == nullptr ? main->need_all(OpKind::kBarrier) : main->need_living(OpKind::kBarrier, has_left);
   };
 }
 
@@ -61,8 +63,9 @@ std::shared_ptr<DeviceGroup> Lanes::device(c10::Device device, bool high_priorit
   if (group == nullptr) {
     CommunicatorOptions options = options_beside_main(main_->group());
     options.on_failure = [hooks = hooks_] { hooks->run(); };
-    options.outer = members_of(main_);
-    group = DeviceGroup::make(device, high_priority, options, options.outer);  // asks the device: not under the lock
+    const Members members = members_of(main_);
+    options.outer = [members] { return members(nullptr); };
+    group = DeviceGroup::make(device, high_priority, options, members);  // asks the device: not under the lock
     group->communicator().set_rendezvous(
         std::make_unique<StoreRendezvous>(store_, options.group + "/cuda", options.rank, options.size, options.outer));
     const std::lock_guard lock(mutex_);
@@ -132,6 +135,7 @@ void leave_all_groups() {
   for (const auto& group : groups) group->leave("this process has ended without destroying the group");
   const Deadline deadline = Deadline::after(kCallbacks);
   for (const auto& group : groups) group->wait_for_callbacks(deadline);
+  wait_for_endings(deadline);  // an engine that is still at it when the libraries are taken down may crash
 }
 
 }  // namespace pycomms::c10d_backend

@@ -88,7 +88,11 @@ std::shared_ptr<TensorOp> Backend::close_block(Error* failed) {
 }
 
 WorkPtr Backend::endCoalescing() {
-  if (!is_in_block()) throw_value_error("endCoalescing", "no coalesced block is open");
+  if (!is_in_block()) {
+    // torch aborts all groups in a block of the default one, which ends with its group.
+    if (communicator_->state() == LifeState::kClosed) return nullptr;
+    throw_value_error("endCoalescing", "no coalesced block is open");
+  }
   auto work = make_work(OpKind::kCoalesced, {}, {});
   const auto on_gpu = device_block_;
   Error failed;

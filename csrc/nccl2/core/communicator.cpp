@@ -155,12 +155,38 @@ Error Communicator::split(int color, CommunicatorOptions child, int key, std::un
   config.comm_name = child.group.c_str();
   if (engine_.host.set_init_timeout != nullptr) engine_.host.set_init_timeout(deadline.left());
   CommHandle comm = nullptr;
-  const EngineResult split = settle(engine_.nccl.comm_split(comm_, color, key, &comm, &config));
-  if (split != nccl_abi::kSuccess) return explain(split, OpKind::kSplit, 0);
+  const EngineResult begun = engine_.nccl.comm_split(comm_, color, key, &comm, &config);
+  if (Error error = await_split(begun, deadline)) return error;
   if (color == nccl_abi::kSplitNoColor) return {};
   *result = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
   (*result)->adopt(comm);
   return {};
+}
+
+// What the engine has begun ends with the deadline, with the group, with Ctrl-C, and when a member is known to be gone.
+Error Communicator::await_split(EngineResult result, Deadline deadline) {
+  const int64_t grace = engine_.is_host() ? kEngineGrace : 0;  // its own deadline is the same
+  int64_t next_poll = now_ns() + kInterruptPoll;
+  for (Backoff backoff; result == nccl_abi::kInProgress; backoff.pause()) {
+    if (!lifecycle_.is_ready()) return first_error();
+    const int64_t now = now_ns();
+    if (now - grace >= deadline.ns()) {
+      return fail(
+          make_error(ErrorKind::kTimeout, "split: not all members have made the new communicator by the deadline"));
+    }
+    if (now >= next_poll) {
+      if (options_.interrupted != nullptr && options_.interrupted()) {
+        return fail(make_error(ErrorKind::kInterrupted, "interrupted while splitting"));
+      }
+      if (options_.outer) {
+        if (Error error = options_.outer()) return fail(std::move(error));
+      }
+      next_poll = now + kInterruptPoll;
+    }
+    const EngineResult asked = engine_.nccl.comm_get_async_error(comm_, &result);
+    if (asked != nccl_abi::kSuccess) result = asked;
+  }
+  return result == nccl_abi::kSuccess ? Error() : explain(result, OpKind::kSplit, 0);
 }
 
 // --- Operations ------------------------------------------------------------------------------------------------------
@@ -313,14 +339,35 @@ Error Communicator::fail(Error error) {
   return first ? first : error;
 }
 
-Error Communicator::need_all(OpKind kind) {
+template <typename Ask>
+Error Communicator::need(Ask ask, OpKind kind) {
   const GateHolder inside(gate_);
   if (!inside || !lifecycle_.is_ready() || was_forked()) {
     if (Error error = check(kind)) return error;
   }
-  if (engine_.host.comm_need_all == nullptr) return {};
-  const EngineResult result = engine_.host.comm_need_all(comm_, traits(kind).name);
+  const EngineResult result = ask();
   return result == nccl_abi::kSuccess ? Error() : explain(result, kind, 0);
+}
+
+Error Communicator::need_all(OpKind kind) {
+  return need(
+      [&] {
+        const auto call = engine_.host.comm_need_all;
+        return call == nullptr ? nccl_abi::kSuccess : call(comm_, traits(kind).name);
+      },
+      kind);
+}
+
+Error Communicator::need_living(OpKind kind, bool* has_left) {
+  int has_closed = 0;
+  Error error = need(
+      [&] {
+        const auto call = engine_.host.comm_need_living;
+        return call == nullptr ? nccl_abi::kSuccess : call(comm_, traits(kind).name, &has_closed);
+      },
+      kind);
+  *has_left = has_closed != 0;
+  return error;
 }
 
 Error Communicator::give_up(ErrorDetail why) {

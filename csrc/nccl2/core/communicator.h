@@ -79,6 +79,8 @@ class Communicator final : private FailureSource {
   // For an operation of the group that runs beside this communicator and needs all members. Connects if need be; the
   // error when the communicator has failed, or does now, because a member has died or left.
   Error need_all(OpKind kind);
+  // For one that may have had all that it needs of a member that has left: only a death is an error.
+  Error need_living(OpKind kind, bool* has_left);
   // Fails it for what such an operation met, here and on the members; the message says what, not where. Returns the first
   // error, which may be another one.
   Error give_up(ErrorDetail why);
@@ -132,6 +134,9 @@ class Communicator final : private FailureSource {
   bool drain(Deadline deadline);
   void tell_members(const std::string& why);
   Error check_membership();
+  template <typename Ask>
+  Error need(Ask ask, OpKind kind);
+  Error await_split(EngineResult result, Deadline deadline);
   EngineResult settle(EngineResult result);  // waits for a call that a nonblocking communicator left in progress
   void close(LifeState before);
 

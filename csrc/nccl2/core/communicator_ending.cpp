@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "nccl2/core/endings.h"
 #include "nccl2/core/interrupt.h"
 
 namespace pycomms {
@@ -113,12 +114,17 @@ void Communicator::close(LifeState before) {
   lane_->close(Deadline::after(kTearDown));
   // A caller that the engine does not give back still uses the handle: better leaked than freed under it.
   if (comm_ == nullptr || !empty) return;
-  if (before == LifeState::kReady) settle(engine_.nccl.comm_finalize(comm_));
-  auto end = before == LifeState::kReady ? engine_.nccl.comm_destroy : engine_.nccl.comm_abort;
+  const bool aborts = before != LifeState::kReady;
+  if (!aborts) settle(engine_.nccl.comm_finalize(comm_));
+  auto end = [call = aborts ? engine_.nccl.comm_abort : engine_.nccl.comm_destroy, comm = comm_] {
+    static_cast<void>(call(comm));
+  };
   if (engine_.is_host()) {
-    static_cast<void>(end(comm_));
+    end();
+  } else if (aborts) {
+    begin_ending(end);
   } else {
-    run_at_most("pycomms-end", Deadline::after(kTearDown), [end, comm = comm_] { static_cast<void>(end(comm)); });
+    run_at_most("pycomms-end", Deadline::after(kTearDown), end);
   }
 }
 

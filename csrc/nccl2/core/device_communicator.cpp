@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 #include "base/thread.h"
 
 namespace pycomms {
@@ -9,6 +11,8 @@ namespace {
 
 constexpr int64_t kAskMembersEvery = 5 * kMillisecond;
 constexpr int64_t kNewsOfDeath = 20 * kMillisecond;
+// A member that has left may have done its part of what is still in flight here, behind other work of this device.
+constexpr int64_t kAfterLeaving = 5 * kSecond;
 
 }  // namespace
 
@@ -130,6 +134,7 @@ void DeviceCommunicator::retire_passed(std::string* why) {
       first = issued_.front();
     }
     if (first->query(why) != DeviceEvents::State::kPassed) return;
+    head_since_ = 0;
     {
       const std::lock_guard lock(mutex_);
       issued_.pop_front();
@@ -158,10 +163,19 @@ Error DeviceCommunicator::find_failure(int64_t now, const std::string& device_fa
   if (state != nccl_abi::kSuccess && state != nccl_abi::kInProgress) return explain(state, *first);
   if (members_ && now - asked_members_ >= kAskMembersEvery) {
     asked_members_ = now;
-    if (Error gone = members_()) return gone;
+    if (Error gone = ask_members(now)) return gone;
   }
   if (now < first->deadline_ns()) return {};
   return overdue(*first);
+}
+
+Error DeviceCommunicator::ask_members(int64_t now) {
+  if (head_since_ == 0) head_since_ = now;
+  bool has_left = false;
+  if (Error gone = members_(&has_left)) return gone;
+  if (!has_left) return {};
+  if (left_since_ == 0) left_since_ = now;
+  return now - std::max(head_since_, left_since_) < kAfterLeaving ? Error() : members_(nullptr);
 }
 
 Error DeviceCommunicator::explain(EngineResult result, const DeviceOp& op) {
@@ -170,7 +184,7 @@ Error DeviceCommunicator::explain(EngineResult result, const DeviceOp& op) {
   // The engine may notice a death a moment before the members are known to lack somebody.
   std::atomic<uint32_t> never{0};
   for (const Deadline deadline = Deadline::after(kNewsOfDeath); !deadline.passed();) {
-    if (Error gone = members_()) return communicator_->fail(std::move(gone));
+    if (Error gone = members_(nullptr)) return communicator_->fail(std::move(gone));
     futex_wait(never, 0, kMillisecond);
   }
   return communicator_->explain(result, op);

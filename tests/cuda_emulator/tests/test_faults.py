@@ -23,6 +23,17 @@ def test_a_call_fails_on_order(cuda: Runtime, emulator: Emulator) -> None:
     assert cuda.call("cudaGetLastError") == 0
 
 
+def test_a_call_is_left_out_on_order(cuda: Runtime, emulator: Emulator) -> None:
+    pointer = c_void_p()
+    emulator.leave_out("cudaMalloc", after=1)
+    assert cuda.call("cudaMalloc", byref(c_void_p()), c_size_t(8)) == 0
+    assert cuda.call("cudaMalloc", byref(pointer), c_size_t(8)) == 0
+    assert pointer.value is None
+    assert cuda.call("cudaGetLastError") == 0
+    assert cuda.call("cudaMalloc", byref(pointer), c_size_t(8)) == 0
+    assert pointer.value is not None
+
+
 def test_an_unknown_function_is_refused(emulator: Emulator) -> None:
     with pytest.raises(EmulatorError):
         emulator.inject("cudaNoSuchThing", 1)
