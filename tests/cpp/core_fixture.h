@@ -44,7 +44,7 @@ struct Fixture {
     options.size = 2;
     options.group = "test";
     options.timeout = timeout;
-    options.on_failure = [this] { ++failures; };
+    options.on_failure = [this](const Error&) { ++failures; };
     communicator = std::make_unique<Communicator>(engine, runtime, options);
     communicator->set_rendezvous(std::make_unique<Meeting>());
   }

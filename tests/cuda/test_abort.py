@@ -21,6 +21,7 @@ from ._breaking import (
     get_stuck,
     gpu_backend,
     issue_until_it_fails,
+    meet,
     nccl,
     options,
     renew,
@@ -32,13 +33,6 @@ _BOUND_S = (
     8.0  # less than the ten seconds after which the backend gives up waiting for an engine, loaded machine or not
 )
 _PATIENCE_S = 30.0
-
-
-def _meet(name: str, rank: int, world: int) -> None:
-    """Without the groups, which are broken or about to be."""
-    context().signpost(f"{name} {rank}")
-    for peer in range(world):
-        context().await_signpost(f"{name} {peer}")
 
 
 # --- during an operation
@@ -54,7 +48,7 @@ def during(rank: int, world: int, op: str) -> Caught | None:
     caller.start()
     if rank == 0:
         until_it_is_stuck()
-    _meet("stuck", rank, world)
+    meet("stuck", rank, world)
     group.abort()
     caller.join(_PATIENCE_S)
     assert not caller.is_alive()
@@ -91,7 +85,7 @@ def in_progress(rank: int, world: int, point: Point) -> Caught | None:
     caller.start()
     if rank == 0:
         until_it_is_stuck()
-    _meet("stuck", rank, world)
+    meet("stuck", rank, world)
     group.abort()
     caller.join(_PATIENCE_S)
     assert not caller.is_alive()
@@ -132,7 +126,7 @@ def together(rank: int, world: int, how: str, waits: bool) -> float:
     groups = _stuck_groups(rank, world)
     if waits:
         nccl().abort_waits_for_device()
-    _meet("stuck", rank, world)
+    meet("stuck", rank, world)
     begin = time.monotonic()
     if how == "one thread":
         for group in groups:
@@ -166,7 +160,7 @@ def abort_in_a_block(rank: int, world: int) -> None:
     sum_works(world)
     group = _get_default_group()
     device = torch.device("cuda", torch.cuda.current_device())
-    _meet("ready", rank, world)
+    meet("ready", rank, world)
     group._start_coalescing(device)
     dist.broadcast(torch.ones(4, device="cuda"), 0)
     group.abort()

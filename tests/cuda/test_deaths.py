@@ -69,6 +69,7 @@ def _kill(ranks: Ranks, play: Callable[..., Caught], *args: Any, world: int) -> 
     return [(caught.raised_ns - killed_ns) / 1e9 for caught in answers[:-1]]
 
 
+@pytest.mark.timeout(620)  # --long
 @pytest.mark.parametrize(
     "op, moment", [*((op, "in it") for op in (*OPERATIONS, "split")), *((op, "running") for op in _WHILE_RUNNING)]
 )

@@ -11,7 +11,17 @@ from tests.cuda_emulator.nccl import Point, Result
 from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks, context
 
-from ._breaking import OPERATIONS, get_stuck, gpu_backend, issue_until_it_fails, nccl, options, renew, sum_works
+from ._breaking import (
+    OPERATIONS,
+    get_stuck,
+    gpu_backend,
+    issue_until_it_fails,
+    meet,
+    nccl,
+    options,
+    renew,
+    sum_works,
+)
 
 _DEADLINE_S = 2.0
 _GRACE_S = 3.0  # until whoever waits has heard of it, on a loaded machine
@@ -35,6 +45,7 @@ def check_stuck(rank: int, world: int, point: Point) -> Caught:
         issue_until_it_fails("all_reduce", rank, world)
 
     caught = needed(go)
+    meet("over", rank, world)  # whoever ends the group before the others' deadline is what they hear of
     nccl().clear_faults()
     renew("after")
     sum_works(world)
@@ -45,7 +56,7 @@ def check_stuck(rank: int, world: int, point: Point) -> Caught:
 @pytest.mark.parametrize("world", [2, 4])
 def test_in_progress_for_ever_ends_by_the_deadline(ranks: Ranks, world: int, point: Point) -> None:
     for caught in ranks.run(check_stuck, point, world=world, group_timeout=_DEADLINE_S, fresh=True):
-        assert caught.kind in ("CollectiveTimeout", "PeerFailure", "CommunicatorRevoked"), caught
+        assert caught.kind == "CollectiveTimeout", caught
         assert caught.seconds() < 2 * _DEADLINE_S + _GRACE_S, caught
 
 
@@ -68,6 +79,7 @@ def check_hang(rank: int, world: int, op: str) -> Caught:
     if rank == 0:
         get_stuck(op)
     caught = needed(lambda: issue_until_it_fails(op, rank, world))
+    meet("over", rank, world)
     renew("after")
     sum_works(world)
     return caught
@@ -76,7 +88,7 @@ def check_hang(rank: int, world: int, op: str) -> Caught:
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_an_operation_that_never_ends_times_out(ranks: Ranks, op: str) -> None:
     for caught in ranks.run(check_hang, op, world=2, group_timeout=_DEADLINE_S, fresh=True):
-        assert caught.kind in ("CollectiveTimeout", "PeerFailure", "CommunicatorRevoked"), caught
+        assert caught.kind == "CollectiveTimeout", caught
         assert caught.seconds() < _DEADLINE_S + _GRACE_S, caught
 
 
@@ -84,11 +96,13 @@ def check_async_error(rank: int, world: int) -> Caught:
     sum_works(world)
     if rank == 0:
         nccl().fail_operation(Result.SYSTEM_ERROR, after=3, reason="the network card fell out")
-    return needed(lambda: issue_until_it_fails("all_reduce", rank, world))
+    caught = needed(lambda: issue_until_it_fails("all_reduce", rank, world))
+    meet("over", rank, world)
+    return caught
 
 
-def test_the_engines_error_is_told(ranks: Ranks) -> None:
-    first, second = ranks.run(check_async_error, world=2, group_timeout=_DEADLINE_S, fresh=True)
-    assert "the network card fell out" in first.text, first
-    assert first.seconds() < _DEADLINE_S + _GRACE_S
-    assert second.seconds() < _DEADLINE_S + _GRACE_S
+def test_the_engines_error_is_told_to_all(ranks: Ranks) -> None:
+    """Long before the deadline of those that have not met it."""
+    for caught in ranks.run(check_async_error, world=3, group_timeout=60.0, fresh=True):
+        assert "the network card fell out" in caught.text, caught
+        assert caught.seconds() < _GRACE_S, caught

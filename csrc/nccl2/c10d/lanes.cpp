@@ -49,8 +49,8 @@ std::shared_ptr<SparseLane> Lanes::sparse_if_made() {
   return sparse_;
 }
 
-Members Lanes::members_of(std::shared_ptr<Communicator> main) {
-  return [main = std::move(main)](bool* has_left) {
+Members Lanes::members_of(const std::shared_ptr<Communicator>& main) {
+  return [main](bool* has_left) {
     // Nobody may have asked yet whether it has connected.
     if (main->state() == LifeState::kConnecting) static_cast<void>(main->become_ready(Deadline::after(0)));
     if (main->state() != LifeState::kReady) return main->first_error();
@@ -58,13 +58,18 @@ Members Lanes::members_of(std::shared_ptr<Communicator> main) {
   };
 }
 
+Members Lanes::serve(const std::shared_ptr<Communicator>& main, CommunicatorOptions* options) {
+  Members members = members_of(main);
+  options->outer = [members] { return members(nullptr); };
+  options->on_failure = [main](const Error& failure) { main->share(failure); };
+  return members;
+}
+
 std::shared_ptr<DeviceGroup> Lanes::device(c10::Device device, bool high_priority) {
   auto group = device_if_made();
   if (group == nullptr) {
     CommunicatorOptions options = options_beside_main(main_->group());
-    options.on_failure = [hooks = hooks_] { hooks->run(); };
-    const Members members = members_of(main_);
-    options.outer = [members] { return members(nullptr); };
+    const Members members = serve(main_, &options);
     group = DeviceGroup::make(device, high_priority, options, members);  // asks the device: not under the lock
     group->communicator().set_rendezvous(
         std::make_unique<StoreRendezvous>(store_, options.group + "/cuda", options.rank, options.size, options.outer));

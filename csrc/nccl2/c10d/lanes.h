@@ -30,8 +30,9 @@ class Lanes {
   std::shared_ptr<DeviceGroup> device_if_made();
   // Of a group that was split from another one.
   void adopt(std::shared_ptr<DeviceGroup> device);
-  // An error when the group has failed, too. Does not connect and does not wait.
-  static Members members_of(std::shared_ptr<Communicator> main);
+  // For a communicator beside `main`, whose engine tells the members nothing: it hears from `main` of them, and they hear of
+  // its failure. Asking does not connect and does not wait.
+  static Members serve(const std::shared_ptr<Communicator>& main, CommunicatorOptions* options);
 
   void abort(const std::string& why);
   void shutdown();
@@ -40,6 +41,7 @@ class Lanes {
   void wait_for_callbacks(Deadline deadline);
 
  private:
+  static Members members_of(const std::shared_ptr<Communicator>& main);
   CommunicatorOptions options_beside_main(const std::string& group) const;
   std::shared_ptr<SparseLane> sparse_if_made();
 

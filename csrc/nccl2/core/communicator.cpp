@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
+
 #include "nccl2/core/failure.h"
 #include "nccl2/core/interrupt.h"
 
@@ -10,7 +12,6 @@ namespace pycomms {
 namespace {
 
 constexpr int64_t kEngineGrace = 1 * kSecond;  // the engine's own deadline comes first: it names who is missing
-constexpr int kIdMaker = 0;                    // the rank that makes the unique id of a new communicator
 
 // Waits a little longer each time: a connection takes tens of microseconds to seconds.
 class Backoff {
@@ -112,7 +113,7 @@ Error Communicator::become_ready(Deadline deadline) {
       lifecycle_.advance(LifeState::kConnecting, LifeState::kReady);
       continue;
     }
-    if (progress != nccl_abi::kInProgress) return explain(progress, OpKind::kConnect, 0);
+    if (progress != nccl_abi::kInProgress) return explain_served(progress, OpKind::kConnect, 0);
 
     const int64_t now = now_ns();
     if (deadline.passed(now)) return make_error(ErrorKind::kTimeout, "it is still connecting: not all ranks have come");
@@ -143,7 +144,7 @@ Error Communicator::check_membership() {
 }
 
 Error Communicator::split(int color, CommunicatorOptions child, int key, std::unique_ptr<Communicator>* result) {
-  const Deadline deadline = Deadline::after(child.timeout);
+  const Deadline deadline = Deadline::after(std::min(child.timeout, timeout()));
   const GateHolder inside(gate_);
   if (!inside || was_forked()) return check(OpKind::kSplit);
   if (Error error = become_ready(deadline)) return error;
@@ -186,7 +187,7 @@ Error Communicator::await_split(EngineResult result, Deadline deadline) {
     const EngineResult asked = engine_.nccl.comm_get_async_error(comm_, &result);
     if (asked != nccl_abi::kSuccess) result = asked;
   }
-  return result == nccl_abi::kSuccess ? Error() : explain(result, OpKind::kSplit, 0);
+  return result == nccl_abi::kSuccess ? Error() : explain_served(result, OpKind::kSplit, 0);
 }
 
 // --- Operations ------------------------------------------------------------------------------------------------------
@@ -292,96 +293,6 @@ Error Communicator::monitored_barrier(int64_t timeout, std::vector<int>* missing
   ranks.resize(count);
   *missing = std::move(ranks);
   return make_error(ErrorKind::kTimeout, "monitored barrier timed out");
-}
-
-// --- Failure ---------------------------------------------------------------------------------------------------------
-
-// "collective timeout on rank 1 of group 0: "
-std::string Communicator::headline(ErrorKind kind) const {
-  const char* what = kind == ErrorKind::kTimeout ? "collective timeout on " : "";
-  return what + ("rank " + std::to_string(rank()) + " of group " + options_.group + ": ");
-}
-
-Error Communicator::make_error(ErrorKind kind, std::string message) const {
-  ErrorDetail detail;
-  detail.kind = kind;
-  detail.message = headline(kind) + std::move(message);
-  detail.group = options_.group;
-  detail.rank = rank();
-  return Error(std::move(detail));
-}
-
-Error Communicator::explain(EngineResult result, const OpState& state) {
-  return explain(result, state.kind(), state.sequence());
-}
-
-Error Communicator::explain(EngineResult result, OpKind kind, uint64_t sequence) {
-  const Explanation explanation = explain_engine(engine_, comm_, result);
-  ErrorDetail detail;
-  detail.kind = explanation.kind;
-  detail.ranks = explanation.ranks;
-  // The engine knows that the maker of the unique id is gone, and we know who that was.
-  const bool maker_gone = kind == OpKind::kConnect && explanation.kind == ErrorKind::kPeerFailure;
-  if (maker_gone && detail.ranks.empty()) detail.ranks = {kIdMaker};
-  detail.op = explanation.op.empty() ? traits(kind).name : explanation.op;
-  detail.sequence = explanation.sequence != 0 ? explanation.sequence : sequence;
-  detail.group = options_.group;
-  detail.rank = rank();
-  detail.message = headline(explanation.kind) + explanation.text;
-  Error error(std::move(detail));
-  return explanation.kind == ErrorKind::kUsage ? error : fail(std::move(error));
-}
-
-// The first failure runs the hook and stays; every later one, its echo, is answered with the first.
-Error Communicator::fail(Error error) {
-  if (lifecycle_.end(LifeState::kFailed, error) && options_.on_failure) options_.on_failure();
-  Error first = first_error();
-  return first ? first : error;
-}
-
-template <typename Ask>
-Error Communicator::need(Ask ask, OpKind kind) {
-  const GateHolder inside(gate_);
-  if (!inside || !lifecycle_.is_ready() || was_forked()) {
-    if (Error error = check(kind)) return error;
-  }
-  const EngineResult result = ask();
-  return result == nccl_abi::kSuccess ? Error() : explain(result, kind, 0);
-}
-
-Error Communicator::need_all(OpKind kind) {
-  return need(
-      [&] {
-        const auto call = engine_.host.comm_need_all;
-        return call == nullptr ? nccl_abi::kSuccess : call(comm_, traits(kind).name);
-      },
-      kind);
-}
-
-Error Communicator::need_living(OpKind kind, bool* has_left) {
-  int has_closed = 0;
-  Error error = need(
-      [&] {
-        const auto call = engine_.host.comm_need_living;
-        return call == nullptr ? nccl_abi::kSuccess : call(comm_, traits(kind).name, &has_closed);
-      },
-      kind);
-  *has_left = has_closed != 0;
-  return error;
-}
-
-Error Communicator::give_up(ErrorDetail why) {
-  const LifeState before = state();
-  why.group = options_.group;
-  why.rank = rank();
-  const hostccl::Failure failure = to_failure(why);
-  why.message = headline(why.kind) + why.message;
-  const Error first = fail(Error(std::move(why)));
-  const GateHolder inside(gate_);
-  if (inside && before == LifeState::kReady && engine_.host.comm_fail != nullptr) {
-    static_cast<void>(engine_.host.comm_fail(comm_, &failure));
-  }
-  return first;
 }
 
 }  // namespace pycomms

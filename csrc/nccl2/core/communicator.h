@@ -25,7 +25,7 @@ struct CommunicatorOptions {
   std::string group;    // for messages
   int64_t timeout = 0;  // of an operation that brings none, and of connecting; nanoseconds
   // Called once, when the communicator fails, before anybody is told. No lock is held.
-  std::function<void()> on_failure;
+  std::function<void(const Error&)> on_failure;
   // Polled every 50 ms by whoever waits; true ends the wait.
   bool (*interrupted)() = nullptr;
   // Asked as often while it connects: an error ends the wait. For a communicator that serves another one.
@@ -84,6 +84,8 @@ class Communicator final : private FailureSource {
   // Fails it for what such an operation met, here and on the members; the message says what, not where. Returns the first
   // error, which may be another one.
   Error give_up(ErrorDetail why);
+  // The same for the failure of a communicator beside this one, of the same group and rank.
+  void share(const Error& failure);
 
   // Ends what is in flight as cancelled, tells the members, and closes. Unblocks threads that are inside a call.
   void abort(const std::string& why);
@@ -98,6 +100,8 @@ class Communicator final : private FailureSource {
   Error monitored_barrier(int64_t timeout, std::vector<int>* missing);
 
  private:
+  static constexpr int kIdMaker = 0;  // the rank that makes the unique id of a new communicator
+
   friend class DeviceCommunicator;
   template <typename Call>
   friend Error run_inline(Communicator&, OpKind, int64_t, Call&&);
@@ -114,6 +118,8 @@ class Communicator final : private FailureSource {
   // What `result` means. Sticky failures move the lifecycle and run the failure hook.
   Error explain(EngineResult result, const OpState& state) override;
   Error explain(EngineResult result, OpKind kind, uint64_t sequence);
+  // The same. An engine that cannot say who is gone may notice it a moment before `outer` does, which can.
+  Error explain_served(EngineResult result, OpKind kind, uint64_t sequence);
   std::string headline(ErrorKind kind) const;
   Error make_error(ErrorKind kind, std::string message) const;
   Error fail(Error error);

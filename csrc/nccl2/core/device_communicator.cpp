@@ -10,7 +10,6 @@ namespace pycomms {
 namespace {
 
 constexpr int64_t kAskMembersEvery = 5 * kMillisecond;
-constexpr int64_t kNewsOfDeath = 20 * kMillisecond;
 // A member that has left may have done its part of what is still in flight here, behind other work of this device.
 constexpr int64_t kAfterLeaving = 5 * kSecond;
 
@@ -176,18 +175,6 @@ Error DeviceCommunicator::ask_members(int64_t now) {
   if (!has_left) return {};
   if (left_since_ == 0) left_since_ = now;
   return now - std::max(head_since_, left_since_) < kAfterLeaving ? Error() : members_(nullptr);
-}
-
-Error DeviceCommunicator::explain(EngineResult result, const DeviceOp& op) {
-  const bool usage = result == nccl_abi::kInvalidArgument || result == nccl_abi::kInvalidUsage;
-  if (usage || !members_) return communicator_->explain(result, op);
-  // The engine may notice a death a moment before the members are known to lack somebody.
-  std::atomic<uint32_t> never{0};
-  for (const Deadline deadline = Deadline::after(kNewsOfDeath); !deadline.passed();) {
-    if (Error gone = members_(nullptr)) return communicator_->fail(std::move(gone));
-    futex_wait(never, 0, kMillisecond);
-  }
-  return communicator_->explain(result, op);
 }
 
 Error DeviceCommunicator::overdue(const DeviceOp& op) const {

@@ -23,8 +23,8 @@ struct IssueOptions {
   bool timed = false;  // DeviceOp::duration_ms() will be asked
 };
 
-// Asked while operations are in flight; an error when a member is known to be gone. has_left null: dead or no longer in the
-// group. Otherwise: dead, and *has_left tells whether one is no longer in the group.
+// Asked while operations are in flight; an error when the group has failed or a member is known to be gone. has_left null:
+// dead or no longer in the group. Otherwise: dead, and *has_left tells whether one is no longer in the group.
 using Members = std::function<Error(bool* has_left)>;
 
 class DeviceCommunicator final : public Supervised, public std::enable_shared_from_this<DeviceCommunicator> {
@@ -78,8 +78,9 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   void keep_captured(const std::shared_ptr<DeviceOp>& op);
   void forget_captured();
   void retire_passed(std::string* why);
-  // What the engine's result means; if a member is gone, that says more.
-  Error explain(EngineResult result, const DeviceOp& op);
+  Error explain(EngineResult result, const DeviceOp& op) {
+    return communicator_->explain_served(result, op.kind(), op.sequence());
+  }
   Error find_failure(int64_t now, const std::string& device_failure);
   Error ask_members(int64_t now);
   Error overdue(const DeviceOp& op) const;
