@@ -1,12 +1,14 @@
 // Holds our declaration of NCCL's ABI against the real header, wherever that and the CUDA headers it needs are found
 // (-DPYCOMMS_NCCL_INCLUDE in CMake). Compiles to nothing.
-#if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>) && __has_include(<cuda_fp16.h>)
+#if __has_include( \
+    <nccl.h>) && __has_include(<nccl_device.h>) && __has_include(<cuda_runtime.h>) && __has_include(<cuda_fp16.h>)
 
 #include <nccl.h>
+#include <nccl_device.h>
 
 #include <cstddef>
 
-#include "hostccl/nccl_abi.h"
+#include "hostccl/nccl_abi_newer.h"
 
 namespace {
 
@@ -40,6 +42,23 @@ static_assert(offsetof(Config, blocking) == offsetof(::ncclConfig_t, blocking));
 static_assert(offsetof(Config, split_share) == offsetof(::ncclConfig_t, splitShare));
 static_assert(offsetof(Config, comm_name) == offsetof(::ncclConfig_t, commName));
 static_assert(offsetof(Config, graph_stream_ordering) == offsetof(::ncclConfig_t, graphStreamOrdering));
+
+static_assert(kWindowDefault == NCCL_WIN_DEFAULT && kWindowSymmetric == NCCL_WIN_COLL_SYMMETRIC);
+static_assert(kWindowAlignment == NCCL_WIN_REQUIRED_ALIGNMENT);
+static_assert(kShrinkDefault == NCCL_SHRINK_DEFAULT && kShrinkAbort == NCCL_SHRINK_ABORT);
+static_assert(kRevokeDefault == NCCL_REVOKE_DEFAULT && kSuspendMemory == NCCL_SUSPEND_MEM);
+static_assert(int{kMemorySuspendable} == int{::ncclStatGpuMemSuspend});
+static_assert(int{kMemoryIsSuspended} == int{::ncclStatGpuMemSuspended});
+static_assert(int{kMemoryPersistent} == int{::ncclStatGpuMemPersist});
+static_assert(int{kMemoryTotal} == int{::ncclStatGpuMemTotal});
+static_assert(sizeof(SimulationInfo) == sizeof(::ncclSimInfo_t));
+static_assert(offsetof(SimulationInfo, estimated_us) == offsetof(::ncclSimInfo_t, estimatedTime));
+static_assert(sizeof(CommProperties) == sizeof(::ncclCommProperties_t));
+static_assert(offsetof(CommProperties, device_api) == offsetof(::ncclCommProperties_t, deviceApiSupport));
+static_assert(offsetof(CommProperties, lsa_teams) == offsetof(::ncclCommProperties_t, nLsaTeams));
+static_assert(offsetof(CommProperties, railed_gin_type) == offsetof(::ncclCommProperties_t, railedGinType));
+static_assert(sizeof(WaitSignal) == sizeof(::ncclWaitSignalDesc_t));
+static_assert(offsetof(WaitSignal, slot) == offsetof(::ncclWaitSignalDesc_t, sigIdx));
 #endif
 
 }  // namespace

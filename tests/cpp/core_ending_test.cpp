@@ -23,20 +23,6 @@ TEST(abort_cancels_what_is_in_flight_before_the_engine_ends_it) {
   CHECK_EQ(f.failures.load(), 0);
 }
 
-// It may be done only when communicators that the same thread aborts next have been aborted, too.
-TEST(abort_does_not_wait_for_the_engine) {
-  Fixture f(kLong, /*is_host=*/false);
-  CHECK(!f.run());
-  state->abort_blocks = true;
-  const int64_t begun = now_ns();
-  f.communicator->abort("enough");
-  CHECK(now_ns() - begun < 5 * kSecond);
-  CHECK_EQ(state->aborted.load(), 0);
-  CHECK(!wait_for_endings(Deadline::after(kMillisecond)));
-  state->abort_blocks = false;
-  CHECK_EQ(f.aborted(), 1);
-}
-
 TEST(abort_ends_a_split_in_progress) {
   Fixture f;
   CHECK(!f.run());

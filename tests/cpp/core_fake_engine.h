@@ -27,6 +27,9 @@ struct State {
   std::atomic<EngineResult> split{nccl_abi::kSuccess};
   std::atomic<int> splits{0};  // begun
   std::atomic<bool> abort_blocks{false};
+  std::atomic<EngineResult> suspend{nccl_abi::kSuccess};
+  std::atomic<int> suspended{0}, resumed{0};
+  std::atomic<int> shrink_flags{-1};  // of the last call
   hostccl::Failure communicator_failure{};
   hostccl::Failure call_failure{};
   std::atomic<int64_t> timeout{0};
@@ -118,6 +121,19 @@ inline const Engine& reset(bool is_host = true) {
     ++state->splits;
     return state->split;
   };
+  nccl.comm_shrink = [](CommHandle, int*, int, CommHandle* child, nccl_abi::Config*, int flags) -> EngineResult {
+    *child = handle();
+    state->shrink_flags = flags;
+    return state->split;
+  };
+  nccl.comm_suspend = [](CommHandle, int) -> EngineResult {
+    ++state->suspended;
+    return state->suspend;
+  };
+  nccl.comm_resume = [](CommHandle) {
+    ++state->resumed;
+    return nccl_abi::kSuccess;
+  };
   nccl.comm_finalize = [](CommHandle) {
     ++state->finalized;
     return nccl_abi::kSuccess;
@@ -206,8 +222,8 @@ class Runtime final : public DeviceRuntime {
 
 class Meeting final : public Rendezvous {
  public:
-  Error publish(const UniqueId&) override { return {}; }
-  Error fetch(UniqueId* id, Deadline) override {
+  Error publish(int, const UniqueId&) override { return {}; }
+  Error fetch(int, int, UniqueId* id, Deadline) override {
     *id = UniqueId{{'i', 'd'}};
     return {};
   }

@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "core_fake_engine.h"
-#include "nccl2/core/endings.h"
+#include "nccl2/core/reaper.h"
 
 namespace fake {
 
@@ -82,13 +82,13 @@ struct Fixture {
   }
   // How many communicators the engine has aborted, when it is done with them.
   int aborted() {
-    CHECK(wait_for_endings(Deadline::after(kLong)));
+    CHECK(Reaper::instance().wait_until_idle(Deadline::after(kLong)));
     return state->aborted;
   }
   ~Fixture() {
     communicator.reset();
     state->abort_blocks = false;
-    wait_for_endings(Deadline::after(kLong));  // the state is the next test's
+    Reaper::instance().wait_until_idle(Deadline::after(kLong));  // the state is the next test's
   }
 
   const Engine& engine;

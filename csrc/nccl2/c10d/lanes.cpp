@@ -1,13 +1,15 @@
 #include "nccl2/c10d/lanes.h"
 
+#include <optional>
 #include <vector>
 
 #include "nccl2/c10d/store_rendezvous.h"
-#include "nccl2/core/endings.h"
+#include "nccl2/core/reaper.h"
 
 namespace pycomms::c10d_backend {
 namespace {
 
+constexpr int64_t kConnected = 1 * kSecond;   // until a group all of whose members have come has heard of it
 constexpr int64_t kCallbacks = 10 * kSecond;  // that callbacks may take when the process ends: docs/errors.md says so
 
 struct LiveGroups {
@@ -29,6 +31,7 @@ CommunicatorOptions Lanes::options_beside_main(const std::string& group) const {
   options.group = group;
   options.timeout = main_->timeout();
   options.interrupted = main_->interrupted();
+  options.ranks_per_root = main_->ranks_per_root();
   return options;
 }
 
@@ -93,12 +96,26 @@ void Lanes::adopt(std::shared_ptr<DeviceGroup> device) {
 }
 
 void Lanes::abort(const std::string& why) {
+  // A GPU's communicator that takes its time delays nobody: it may be done only when groups that the same thread aborts next
+  // have been aborted, too. In a forked child there is nothing to abort, and the lock may be that of a thread which is not
+  // there.
+  std::optional<Reaper::Together> together;
+  if (!main_->was_forked()) together.emplace(Reaper::Wait::kNo);
   if (const auto device = device_if_made()) device->communicator().abort(why);
   main_->abort(why);
   if (const auto sparse = sparse_if_made()) sparse->abort(why);
 }
 
+// Where only GPUs have worked nobody may have asked yet whether the main communicator has connected. If it has not it cannot
+// be left in order, and members whose operations are still in flight would take that for an abort.
+void Lanes::finish_connecting() {
+  const auto device = device_if_made();
+  if (device == nullptr || device->communicator().state() != LifeState::kReady || main_->was_forked()) return;
+  static_cast<void>(main_->become_ready(Deadline::after(kConnected)));
+}
+
 void Lanes::shutdown() {
+  finish_connecting();
   if (const auto device = device_if_made()) device->communicator().shutdown();
   const bool in_order = main_->shutdown();
   const auto sparse = sparse_if_made();
@@ -111,6 +128,7 @@ void Lanes::shutdown() {
 }
 
 void Lanes::leave(const std::string& why) {
+  finish_connecting();
   if (const auto device = device_if_made()) device->communicator().leave(why);
   main_->leave(why);
   if (const auto sparse = sparse_if_made()) sparse->leave(why);
@@ -137,10 +155,15 @@ void leave_all_groups() {
       if (auto group = one.lock()) groups.push_back(std::move(group));
     }
   }
-  for (const auto& group : groups) group->leave("this process has ended without destroying the group");
+  {
+    std::optional<Reaper::Together> together;
+    if (!groups.empty() && !groups.front()->main()->was_forked()) together.emplace(Reaper::Wait::kNo);
+    for (const auto& group : groups) group->leave("this process has ended without destroying the group");
+  }
   const Deadline deadline = Deadline::after(kCallbacks);
   for (const auto& group : groups) group->wait_for_callbacks(deadline);
-  wait_for_endings(deadline);  // an engine that is still at it when the libraries are taken down may crash
+  // An engine that is still at it when the libraries are taken down may crash.
+  static_cast<void>(Reaper::instance().wait_until_idle(deadline));
 }
 
 }  // namespace pycomms::c10d_backend

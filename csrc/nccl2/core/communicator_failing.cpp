@@ -2,6 +2,7 @@
 #include "base/futex.h"
 #include "nccl2/core/communicator.h"
 #include "nccl2/core/failure.h"
+#include "nccl2/core/roots.h"
 
 namespace pycomms {
 namespace {
@@ -36,7 +37,7 @@ Error Communicator::explain(EngineResult result, OpKind kind, uint64_t sequence)
   detail.ranks = explanation.ranks;
   // The engine knows that the maker of the unique id is gone, and we know who that was.
   const bool maker_gone = kind == OpKind::kConnect && explanation.kind == ErrorKind::kPeerFailure;
-  if (maker_gone && detail.ranks.empty()) detail.ranks = {kIdMaker};
+  if (maker_gone && detail.ranks.empty()) detail.ranks = {root_rank(0, size(), 1)};
   detail.op = explanation.op.empty() ? traits(kind).name : explanation.op;
   detail.sequence = explanation.sequence != 0 ? explanation.sequence : sequence;
   detail.group = options_.group;

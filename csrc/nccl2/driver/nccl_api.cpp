@@ -52,6 +52,7 @@ Result<const Engine*> look_up_nccl() {
   engine->path = kNcclName;
 #define PYCOMMS_LOOK_UP(member, symbol, result, parameters) look_up(library, #symbol, engine->nccl.member);
   PYCOMMS_NCCL_FUNCTIONS(PYCOMMS_LOOK_UP)
+  PYCOMMS_NCCL_NEWER_FUNCTIONS(PYCOMMS_LOOK_UP)
 #undef PYCOMMS_LOOK_UP
   if (engine->nccl.get_version == nullptr || engine->nccl.get_version(&engine->version) != nccl_abi::kSuccess) {
     return Status(Code::kSystem, "libnccl does not tell its version");
@@ -82,6 +83,7 @@ Result<const Engine*> load_engine(const std::string& path) {
   engine->path = path;
 #define PYCOMMS_LOOK_UP(member, symbol, result, parameters) look_up(library, #symbol, engine->nccl.member);
   PYCOMMS_NCCL_FUNCTIONS(PYCOMMS_LOOK_UP)
+  PYCOMMS_NCCL_NEWER_FUNCTIONS(PYCOMMS_LOOK_UP)
 #undef PYCOMMS_LOOK_UP
 #define PYCOMMS_LOOK_UP(member, symbol, result, parameters) look_up(library, #symbol, engine->host.member);
   PYCOMMS_HOSTCCL_FUNCTIONS(PYCOMMS_LOOK_UP)

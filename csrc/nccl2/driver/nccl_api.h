@@ -7,12 +7,14 @@
 
 #include "base/status.h"
 #include "hostccl/hostccl.h"
+#include "hostccl/nccl_abi_newer.h"
 
 #define PYCOMMS_TABLE_MEMBER(member, symbol, result, parameters) result(*member) parameters = nullptr;
 
 namespace nccl_abi {
 struct Functions {
   PYCOMMS_NCCL_FUNCTIONS(PYCOMMS_TABLE_MEMBER)
+  PYCOMMS_NCCL_NEWER_FUNCTIONS(PYCOMMS_TABLE_MEMBER)
 };
 }  // namespace nccl_abi
 

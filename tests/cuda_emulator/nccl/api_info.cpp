@@ -2,7 +2,7 @@
 
 #include "call_counts.h"
 #include "group.h"
-#include "nccl_types.h"
+#include "hostccl/nccl_abi_newer.h"
 #include "refusal.h"
 
 using namespace nccl_emulator;
@@ -71,7 +71,7 @@ NCCL_EXPORT Result ncclCommCuDevice(Comm comm, int* device) {
   return kSuccess;
 }
 
-NCCL_EXPORT Result ncclCommQueryProperties(Comm comm, CommProperties* properties) {
+NCCL_EXPORT Result ncclCommQueryProperties(Comm comm, nccl_abi::CommProperties* properties) {
   NCCL_COUNT_CALL();
   if (properties == nullptr || properties->magic != nccl_abi::kConfigMagic) {
     return refuse(kInvalidArgument, "props was not initialised with NCCL_COMM_PROPERTIES_INITIALIZER");
@@ -83,8 +83,8 @@ NCCL_EXPORT Result ncclCommQueryProperties(Comm comm, CommProperties* properties
     properties->ranks = inner->impl.nranks();
     properties->cuda_device = properties->nvml_device = device;
     properties->device_api = properties->multimem = false;
-    properties->gin_type = properties->railed_gin_type = CommProperties::kNoGin;
-    properties->lsa_teams = inner->impl.nranks();  // nobody can reach another's memory
+    properties->gin_type = properties->railed_gin_type = 0;  // none
+    properties->lsa_teams = inner->impl.nranks();            // nobody can reach another's memory
     properties->host_rma = true;
     return kSuccess;
   });
@@ -101,4 +101,15 @@ NCCL_EXPORT Result ncclGroupStart() {
 NCCL_EXPORT Result ncclGroupEnd() {
   NCCL_COUNT_CALL();
   return end_group();
+}
+
+NCCL_EXPORT Result ncclGroupSimulateEnd(nccl_abi::SimulationInfo* info) {
+  NCCL_COUNT_CALL();
+  if (info != nullptr && info->magic != nccl_abi::SimulationInfo().magic) {
+    return refuse(kInvalidArgument, "simInfo was not initialised with NCCL_SIM_INFO_INITIALIZER");
+  }
+  float microseconds = 0;
+  const Result simulated = simulate_group(&microseconds);
+  if (simulated == kSuccess && info != nullptr) info->estimated_us = microseconds;
+  return simulated;
 }

@@ -4,7 +4,7 @@
 #include "device_runtime.h"
 #include "faults.h"
 #include "handle.h"
-#include "nccl_types.h"
+#include "hostccl/nccl_abi_newer.h"
 #include "refusal.h"
 #include "registrations.h"
 
@@ -55,7 +55,7 @@ NCCL_EXPORT Result ncclCommDeregister(Comm comm, void* number) {
 NCCL_EXPORT Result ncclCommSuspend(Comm comm, int flags) {
   NCCL_COUNT_CALL();
   NCCL_FIND(handle, comm);
-  if (flags != kSuspendMemory) return refuse(kInvalidArgument, "flags must be NCCL_SUSPEND_MEM");
+  if (flags != nccl_abi::kSuspendMemory) return refuse(kInvalidArgument, "flags must be NCCL_SUSPEND_MEM");
   RETURN_IF_REFUSED(handle->check_ready(__func__));
   if (handle->change(State::kReady, State::kSuspended)) return kSuccess;
   return refuse(kInvalidUsage, "called by another thread too");
@@ -68,21 +68,21 @@ NCCL_EXPORT Result ncclCommResume(Comm comm) {
   return refuse(kInvalidUsage, std::string("ncclCommResume: the communicator is ") + state_name(handle->state()));
 }
 
-NCCL_EXPORT Result ncclCommMemStats(Comm comm, MemoryStat stat, uint64_t* value) {
+NCCL_EXPORT Result ncclCommMemStats(Comm comm, nccl_abi::MemoryStatistic stat, uint64_t* value) {
   NCCL_COUNT_CALL();
   NCCL_FIND(handle, comm);
   if (value == nullptr) return refuse(kInvalidArgument, "value is null");
   switch (stat) {
-    case kCanSuspend:
+    case nccl_abi::kMemorySuspendable:
       *value = kSuspendable;
       return kSuccess;
-    case kIsSuspended:
+    case nccl_abi::kMemoryIsSuspended:
       *value = handle->state() == State::kSuspended ? 1 : 0;
       return kSuccess;
-    case kPersistent:
+    case nccl_abi::kMemoryPersistent:
       *value = kPersistentBytes;
       return kSuccess;
-    case kTotal:
+    case nccl_abi::kMemoryTotal:
       *value = kSuspendable + kPersistentBytes;
       return kSuccess;
   }

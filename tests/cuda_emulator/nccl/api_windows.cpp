@@ -45,13 +45,13 @@ auto work(const std::shared_ptr<Handle>& handle, Body body) {
   };
 }
 
-void wait_for_all(Handle& handle, Rma& rma, const std::vector<WaitSignal>& wanted) {
+void wait_for_all(Handle& handle, Rma& rma, const std::vector<nccl_abi::WaitSignal>& wanted) {
   hostccl::Communicator& comm = handle.inner()->impl;
   const auto deadline = pycomms::Deadline::after(comm.timeout_ns());
   const auto is_over = [&] {
     return handle.release()->flag.load() != 0 || comm.async_error() != kSuccess || deadline.passed();
   };
-  for (const WaitSignal& one : wanted) {
+  for (const nccl_abi::WaitSignal& one : wanted) {
     if (rma.wait(one, is_over)) continue;
     if (deadline.passed()) handle.break_down({nccl_abi::kTimeout, "ncclWaitSignal: the signals did not come"});
     return;
@@ -139,12 +139,12 @@ NCCL_EXPORT Result ncclSignal(int peer, int slot, int context, unsigned flags, C
   return launch(stream, __func__, work(handle, std::move(signal))) ? kSuccess : refused_by_stream();
 }
 
-NCCL_EXPORT Result ncclWaitSignal(int count, WaitSignal* wanted, Comm comm, StreamHandle stream) {
+NCCL_EXPORT Result ncclWaitSignal(int count, nccl_abi::WaitSignal* wanted, Comm comm, StreamHandle stream) {
   NCCL_COUNT_CALL();
   if (wanted == nullptr || count < 1) return refuse(kInvalidArgument, "there is nothing to wait for");
-  const std::vector<WaitSignal> all(wanted, wanted + count);
+  const std::vector<nccl_abi::WaitSignal> all(wanted, wanted + count);
   std::shared_ptr<Handle> handle;
-  for (const WaitSignal& one : all) {
+  for (const nccl_abi::WaitSignal& one : all) {
     RETURN_IF_REFUSED(start(__func__, comm, one.peer, one.context, one.slot, 0, handle));
     if (one.count < 1) return refuse(kInvalidArgument, "opCnt is less than 1");
   }

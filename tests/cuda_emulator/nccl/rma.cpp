@@ -95,7 +95,7 @@ void Rma::signal(int peer, int context, int slot) const {
   pycomms::futex_wake_all(theirs.bell);
 }
 
-bool Rma::wait(const WaitSignal& wanted, const std::function<bool()>& is_over) {
+bool Rma::wait(const nccl_abi::WaitSignal& wanted, const std::function<bool()>& is_over) {
   Signals& ours = signals_of(rank_);
   const auto place = (wanted.peer * kContexts + wanted.context) * kSlots + wanted.slot;
   uint64_t& taken = taken_[static_cast<size_t>(place)];

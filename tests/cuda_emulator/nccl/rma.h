@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/shared_memory.h"
+#include "hostccl/nccl_abi_newer.h"
 #include "inner.h"
-#include "nccl_types.h"
 
 namespace nccl_emulator {
 
@@ -29,7 +29,7 @@ class Rma {
   pycomms::Status put(int window, int peer, size_t offset, const void* local, size_t size) const;
   void signal(int peer, int context, int slot) const;
   // Waits for `count` more signals than earlier waits have taken. False: `is_over` said so.
-  bool wait(const WaitSignal& wanted, const std::function<bool()>& is_over);
+  bool wait(const nccl_abi::WaitSignal& wanted, const std::function<bool()>& is_over);
 
   static bool is_valid(int context, int slot) {
     return context >= 0 && context < kContexts && slot >= 0 && slot < kSlots;

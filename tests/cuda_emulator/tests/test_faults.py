@@ -12,6 +12,7 @@ import torch
 
 from tests.cuda_emulator import Delays, Emulator, EmulatorError, Error
 
+from .conftest import Process
 from .runtime import NOT_SUPPORTED, CudaError, Runtime
 
 
@@ -54,6 +55,7 @@ def test_failing_work_breaks_its_device_for_good(cuda: Runtime, emulator: Emulat
     assert cuda.call("cudaStreamQuery", stream) == Error.ECC_UNCORRECTABLE
     emulator.heal()
     cuda.synchronize(stream)
+    cuda.call("cudaGetLastError")  # whoever uses this thread next takes it for his
 
 
 def test_the_other_device_is_well(cuda: Runtime, emulator: Emulator) -> None:
@@ -70,6 +72,18 @@ def test_the_reason_reaches_the_user_of_torch(aten: Emulator) -> None:
         values.index_select(0, index).cpu()
     aten.heal()
     torch.cuda.synchronize()
+
+
+def test_an_error_of_the_device_stays(process: Process) -> None:
+    """Until the process ends, whatever it calls."""
+    done = process(
+        "import torch\n"
+        "values, index = torch.arange(4.0, device='cuda'), torch.tensor([1, 99], device='cuda')\n"
+        "for attempt in (lambda: values.index_select(0, index).cpu(), torch.cuda.synchronize, values.cpu):\n"
+        "    try: attempt()\n"
+        "    except RuntimeError as error: print('device-side assert' in str(error))\n"
+    )
+    assert done.stdout == "True\n" * 3, done.stderr
 
 
 def test_calls_are_counted(cuda: Runtime, emulator: Emulator) -> None:
@@ -94,6 +108,7 @@ def test_delays_hold_work_back(cuda: Runtime, emulator: Emulator) -> None:
         assert time.monotonic() - start >= 0.02
 
 
+@pytest.mark.emulator_only("a GPU has no stubs")
 def test_a_stub_says_so(cuda: Runtime, capfd: pytest.CaptureFixture[str]) -> None:
     assert cuda.call("cudaArrayGetInfo") == NOT_SUPPORTED
     assert cuda.call("cudaArrayGetInfo") == NOT_SUPPORTED

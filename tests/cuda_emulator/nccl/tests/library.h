@@ -7,8 +7,8 @@
 
 #include "fake_streams.h"
 #include "faults.h"
+#include "hostccl/nccl_abi_newer.h"
 #include "nccl2/driver/nccl_api.h"
-#include "nccl_types.h"
 
 namespace nccl_test {
 
@@ -29,8 +29,8 @@ using Window = void*;
   X(ncclCommRevoke, Result, (CommHandle, int))                                                          \
   X(ncclCommSuspend, Result, (CommHandle, int))                                                         \
   X(ncclCommResume, Result, (CommHandle))                                                               \
-  X(ncclCommMemStats, Result, (CommHandle, nccl_emulator::MemoryStat, uint64_t*))                       \
-  X(ncclCommQueryProperties, Result, (CommHandle, nccl_emulator::CommProperties*))                      \
+  X(ncclCommMemStats, Result, (CommHandle, nccl_abi::MemoryStatistic, uint64_t*))                       \
+  X(ncclCommQueryProperties, Result, (CommHandle, nccl_abi::CommProperties*))                           \
   X(ncclCommRegister, Result, (CommHandle, void*, size_t, void**))                                      \
   X(ncclCommDeregister, Result, (CommHandle, void*))                                                    \
   X(ncclCommWindowRegister, Result, (CommHandle, void*, size_t, Window*, int))                          \
@@ -40,8 +40,9 @@ using Window = void*;
   X(ncclPutSignal, Result,                                                                              \
     (const void*, size_t, DataType, int, Window, size_t, int, int, unsigned, CommHandle, StreamHandle)) \
   X(ncclSignal, Result, (int, int, int, unsigned, CommHandle, StreamHandle))                            \
-  X(ncclWaitSignal, Result, (int, nccl_emulator::WaitSignal*, CommHandle, StreamHandle))                \
-  X(ncclGroupSimulateEnd, Result, (void*))                                                              \
+  X(ncclWaitSignal, Result, (int, nccl_abi::WaitSignal*, CommHandle, StreamHandle))                     \
+  X(ncclGroupSimulateEnd, Result, (nccl_abi::SimulationInfo*))                                          \
+  X(ncclGetLsaDevicePointer, Result, ())                                                                \
   X(ncclEmulatorStayInProgress, int, (int, int64_t, uint64_t, uint64_t))                                \
   X(ncclEmulatorFailOperation, int, (uint64_t, int, const char*))                                       \
   X(ncclEmulatorClearFaults, void, ())                                                                  \

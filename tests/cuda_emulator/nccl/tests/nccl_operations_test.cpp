@@ -85,7 +85,7 @@ TEST(a_put_arrives_with_its_signal) {
       expect_success(
           more().ncclPutSignal(on_device(local.data()), 16, kFloat32, right, registered, 64, 3, 0, 0, comm, &stream),
           "put");
-      nccl_emulator::WaitSignal wanted{1, left, 3, 0};
+      nccl_abi::WaitSignal wanted{1, left, 3, 0};
       expect_success(more().ncclWaitSignal(1, &wanted, comm, &stream), "wait");
     }
     stream.synchronize();
@@ -119,7 +119,7 @@ TEST(abort_ends_a_wait_for_signals) {
     std::vector<float> memory(16);
     Window window = nullptr;
     expect_success(more().ncclCommWindowRegister(comm, on_device(memory.data()), 64, &window, 0), "register");
-    nccl_emulator::WaitSignal wanted{1, 0, 0, 0};
+    nccl_abi::WaitSignal wanted{1, 0, 0, 0};
     expect_success(more().ncclWaitSignal(1, &wanted, comm, &stream), "wait");
     expect_success(nccl().comm_abort(std::exchange(comm, nullptr)), "abort");
     stream.synchronize();
