@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/store_rendezvous.h"
 #include "nccl2/core/reaper.h"
 
@@ -71,6 +72,8 @@ Members Lanes::serve(const std::shared_ptr<Communicator>& main, CommunicatorOpti
 std::shared_ptr<DeviceGroup> Lanes::device(c10::Device device, bool high_priority) {
   auto group = device_if_made();
   if (group == nullptr) {
+    // First: who hears of the members by way of `main` must not be behind one that is done and leaves.
+    throw_if(main_->become_ready(Deadline::after(main_->timeout())));
     CommunicatorOptions options = options_beside_main(main_->group());
     const Members members = serve(main_, &options);
     group = DeviceGroup::make(device, high_priority, options, members);  // asks the device: not under the lock
