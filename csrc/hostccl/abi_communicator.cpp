@@ -294,6 +294,18 @@ PYCOMMS_EXPORT Result hostcclCommNeedAll(CommHandle comm, const char* op) {
   return done(comm, comm->impl.need_all(op));
 }
 
+PYCOMMS_EXPORT Result hostcclCommNeedLiving(CommHandle comm, const char* op, int* has_closed) {
+  if (comm == nullptr || op == nullptr || has_closed == nullptr) return refuse("comm, op or has_closed is null");
+  *has_closed = 0;
+  if (comm->impl.is_foreign()) return check_ready(comm);
+  pycomms::GateHolder inside(comm->impl.gate());
+  if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);
+  bool closed = false;
+  const Result living = comm->impl.need_living(op, &closed);
+  *has_closed = closed ? 1 : 0;
+  return done(comm, living);
+}
+
 PYCOMMS_EXPORT Result hostcclSetVectorWidth(const char* name) {
   if (name != nullptr && set_vector_width(name)) return nccl_abi::kSuccess;
   return refuse(std::string("vector width ") + (name ? name : "null") +

@@ -235,9 +235,18 @@ void Communicator::fail(const Failure& failure) {
   p2p_->progress();  // ends what is pending
 }
 
-Result Communicator::need_all(const std::string& op) {
+Result Communicator::need_living(const std::string& op, bool* has_closed) {
   if (state_.load(std::memory_order_acquire) != State::kReady) return async_error();
   if (const int dead = watch_->find_dead(true); dead >= 0) segment_->fail(death_of(*segment_, dead, op));
+  *has_closed = false;
+  for (int rank = 0; rank < nranks_; ++rank) *has_closed |= rank != rank_ && watch_->has_closed(rank);
+  return async_error();
+}
+
+Result Communicator::need_all(const std::string& op) {
+  bool has_closed = false;
+  const Result living = need_living(op, &has_closed);
+  if (!has_closed) return living;
   for (int rank = 0; rank < nranks_; ++rank) {
     if (rank != rank_ && watch_->has_closed(rank)) segment_->fail(closing_of(*segment_, rank, op));
   }

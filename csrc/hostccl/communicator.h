@@ -79,6 +79,8 @@ class Communicator {
   void fail(const Failure& failure);
   // Fails it when a member has died or closed it, since `op` needs all of them. Returns async_error().
   Result need_all(const std::string& op);
+  // Fails it only when one has died. *has_closed: whether one has closed it.
+  Result need_living(const std::string& op, bool* has_closed);
   // Leaves. Waits for calls that are inside, at most until the deadline.
   Result close(pycomms::Deadline deadline);
   Result abort(pycomms::Deadline deadline);

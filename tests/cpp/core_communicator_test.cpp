@@ -135,6 +135,26 @@ TEST(what_needs_all_members_fails_with_a_dead_one) {
   CHECK(f.communicator->state() == LifeState::kFailed);
 }
 
+TEST(a_split_that_stays_in_progress_ends_by_its_deadline) {
+  Fixture f;
+  CHECK(!f.run());
+  state->split = nccl_abi::kInProgress;
+  state->polls_in_progress = -1;
+  const Error error = f.split(50 * kMillisecond);
+  CHECK(error && error.detail().kind == ErrorKind::kTimeout);
+  CHECK(error.detail().message.find("split: ") != std::string::npos);
+  CHECK(f.communicator->state() == LifeState::kFailed);
+}
+
+TEST(a_split_has_no_more_time_than_the_operations_of_its_parent) {
+  Fixture f(50 * kMillisecond);
+  CHECK(!f.run());
+  state->split = nccl_abi::kInProgress;
+  state->polls_in_progress = -1;
+  const Error error = f.split(kLong);
+  CHECK(error && error.detail().kind == ErrorKind::kTimeout);
+}
+
 TEST(an_outer_error_ends_the_wait_for_a_connection) {
   const Engine& engine = fake::reset();
   fake::Runtime runtime;

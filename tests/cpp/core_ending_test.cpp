@@ -16,11 +16,26 @@ TEST(abort_cancels_what_is_in_flight_before_the_engine_ends_it) {
   CHECK(op->outcome() == Outcome::kCancelled);
   CHECK(op->error().detail().kind == ErrorKind::kClosed);
   CHECK_EQ(state->cancelled.load(), 1);
-  CHECK_EQ(state->aborted.load(), 1);
+  CHECK_EQ(f.aborted(), 1);
   CHECK_EQ(state->destroyed.load(), 0);
   const Error later = f.run();
   CHECK(later && later.detail().kind == ErrorKind::kClosed);
   CHECK_EQ(f.failures.load(), 0);
+}
+
+TEST(abort_ends_a_split_in_progress) {
+  Fixture f;
+  CHECK(!f.run());
+  state->split = nccl_abi::kInProgress;
+  state->polls_in_progress = -1;
+  Error seen;
+  std::thread splits([&] { seen = f.split(); });
+  while (state->splits == 0) std::this_thread::yield();
+  const int64_t begun = now_ns();
+  f.communicator->abort("enough");
+  splits.join();
+  CHECK(now_ns() - begun < 5 * kSecond);
+  CHECK(seen && seen.detail().kind == ErrorKind::kClosed);
 }
 
 TEST(abort_unblocks_a_thread_inside_a_call) {
@@ -39,7 +54,7 @@ TEST(abort_unblocks_a_thread_inside_a_call) {
   f.communicator->abort("enough");
   blocked.join();
   CHECK(seen && seen.detail().kind == ErrorKind::kClosed);
-  CHECK_EQ(state->aborted.load(), 1);
+  CHECK_EQ(f.aborted(), 1);
 }
 
 TEST(shutdown_waits_for_what_is_in_flight) {
@@ -128,7 +143,7 @@ TEST(shutdown_waits_for_a_send_until_the_deadline) {
   CHECK(!f.communicator->shutdown());
   CHECK(now_ns() - begun >= kSecond);
   CHECK(send->outcome() == Outcome::kCancelled);
-  CHECK_EQ(state->aborted.load(), 1);
+  CHECK_EQ(f.aborted(), 1);
 }
 
 TEST(leaving_ends_what_is_in_flight_and_waits_for_nobody) {
@@ -146,7 +161,7 @@ TEST(leaving_in_the_middle_of_a_collective_tells_the_members) {
   f.communicator->leave("the process ends");
   CHECK(op->outcome() == Outcome::kCancelled);
   CHECK_EQ(state->cancelled.load(), 1);
-  CHECK_EQ(state->aborted.load(), 1);
+  CHECK_EQ(f.aborted(), 1);
 }
 
 TEST(a_state_outlives_its_communicator) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct State {
   std::atomic<int> count{2};
   std::atomic<int> user_rank{0};
   std::atomic<EngineResult> split{nccl_abi::kSuccess};
+  std::atomic<int> splits{0};  // begun
+  std::atomic<bool> abort_blocks{false};
   std::atomic<EngineResult> suspend{nccl_abi::kSuccess};
   std::atomic<int> suspended{0}, resumed{0};
   std::atomic<int> shrink_flags{-1};  // of the last call
@@ -80,8 +83,8 @@ inline CommHandle handle() {
   return reinterpret_cast<CommHandle>(&object);
 }
 
-// A fresh engine; the functions that no test of core reaches stay null.
-inline const Engine& reset() {
+// A fresh engine; the functions that no test of core reaches stay null. is_host: it has streams of its own.
+inline const Engine& reset(bool is_host = true) {
   static Engine engine;
   delete state;
   state = new State;
@@ -115,6 +118,7 @@ inline const Engine& reset() {
   };
   nccl.comm_split = [](CommHandle, int, int, CommHandle* child, nccl_abi::Config*) -> EngineResult {
     *child = handle();
+    ++state->splits;
     return state->split;
   };
   nccl.comm_shrink = [](CommHandle, int*, int, CommHandle* child, nccl_abi::Config*, int flags) -> EngineResult {
@@ -140,6 +144,8 @@ inline const Engine& reset() {
     return nccl_abi::kSuccess;
   };
   nccl.comm_abort = [](CommHandle) {
+    const Deadline longest = Deadline::after(20 * kSecond);
+    while (state->abort_blocks && !longest.passed()) std::this_thread::yield();
     ++state->aborted;
     state->end_requests(nccl_abi::kSystemError);
     return nccl_abi::kSuccess;
@@ -148,6 +154,8 @@ inline const Engine& reset() {
   nccl.get_last_error = [](CommHandle) { return "fake detail"; };
 
   HostcclApi& host = engine.host;
+  host.stream_create = nullptr;
+  if (is_host) host.stream_create = [](StreamHandle*, const char*) -> EngineResult { return nccl_abi::kSuccess; };
   host.comm_get_failure = [](CommHandle, hostccl::Failure* failure) {
     *failure = state->communicator_failure;
     return nccl_abi::kSuccess;

@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "core_fake_engine.h"
+#include "nccl2/core/reaper.h"
 
 namespace fake {
 
@@ -38,12 +39,12 @@ class Event {
 };
 
 struct Fixture {
-  explicit Fixture(int64_t timeout = kLong) : engine(reset()) {
+  explicit Fixture(int64_t timeout = kLong, bool is_host = true) : engine(reset(is_host)) {
     CommunicatorOptions options;
     options.size = 2;
     options.group = "test";
     options.timeout = timeout;
-    options.on_failure = [this] { ++failures; };
+    options.on_failure = [this](const Error&) { ++failures; };
     communicator = std::make_unique<Communicator>(engine, runtime, options);
     communicator->set_rendezvous(std::make_unique<Meeting>());
   }
@@ -70,6 +71,24 @@ struct Fixture {
     auto op = std::make_shared<OpState>(OpKind::kAllReduce);
     if (enqueue(*communicator, op, kLong, succeed)) CHECK_FAIL("not issued");
     return op;
+  }
+
+  Error split(int64_t timeout = kLong) {
+    CommunicatorOptions options;
+    options.size = 2;
+    options.timeout = timeout;
+    std::unique_ptr<Communicator> child;
+    return communicator->split(0, options, 0, &child);
+  }
+  // How many communicators the engine has aborted, when it is done with them.
+  int aborted() {
+    CHECK(Reaper::instance().wait_until_idle(Deadline::after(kLong)));
+    return state->aborted;
+  }
+  ~Fixture() {
+    communicator.reset();
+    state->abort_blocks = false;
+    Reaper::instance().wait_until_idle(Deadline::after(kLong));  // the state is the next test's
   }
 
   const Engine& engine;

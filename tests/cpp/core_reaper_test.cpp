@@ -102,7 +102,9 @@ TEST(a_call_that_does_not_return_costs_a_thread) {
   Reaper reaper(threads());
   reaper.abort(victim(9), Wait::kNo);
   reaper.abort(victim(1), Wait::kYes);
+  CHECK(!reaper.wait_until_idle(Deadline::after(kMillisecond)));
   released().come();
+  CHECK(reaper.wait_until_idle(Deadline::after(fake::kLong)));
   CHECK(log().take().find("abort1") != std::string::npos);
 }
 

@@ -240,6 +240,27 @@ TEST(whoever_needs_all_members_notices_one_that_has_died_or_closed) {
   }
 }
 
+TEST(whoever_needs_living_members_only_hears_of_one_that_has_closed) {
+  for (const bool dies : {true, false}) {
+    pid_t pid = 0;
+    with_a_process(
+        [&](CommHandle comm) {
+          Result state = kSuccess;
+          int has_closed = 0;
+          while (state == kSuccess && has_closed == 0) {
+            state = hostcclCommNeedLiving(comm, "something else", &has_closed);
+          }
+          expect((state == kSuccess) == !dies && (has_closed != 0) == !dies, "told");
+          expect(failure_of(comm).kind == (dies ? FailureKind::kPeerDead : FailureKind::kNone), failure_of(comm).text);
+        },
+        [&](CommHandle comm) {
+          if (dies) _exit(0);
+          ncclCommDestroy(comm);
+        },
+        &pid);
+  }
+}
+
 TEST(a_receive_from_any_rank_ends_when_all_others_have_closed) {
   pid_t pid = 0;
   with_a_process(

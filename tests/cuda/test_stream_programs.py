@@ -136,8 +136,9 @@ def play(rank: int, world: int, seeds: range, delays: str) -> int:
     return len(seeds)
 
 
+@pytest.mark.timeout(620)  # --long
 @pytest.mark.parametrize("delays", DELAYS)
 @pytest.mark.parametrize("world", [2, 4])
 def test_random_programs(ranks: Ranks, world: int, delays: str, long: bool) -> None:
     count = 200 if long else 25
-    ranks.run(play, range(count), delays, world=world, timeout=110.0)
+    ranks.run(play, range(count), delays, world=world, timeout=600.0 if long else 110.0)

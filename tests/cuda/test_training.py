@@ -6,7 +6,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed._functional_collectives import all_gather_tensor, all_reduce
+from torch.distributed._functional_collectives import (
+    all_gather_tensor,
+    all_reduce,
+    all_to_all_single,
+    broadcast,
+    reduce_scatter_tensor,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -85,8 +91,9 @@ def use_dtensor(rank: int, world: int) -> None:
     torch.testing.assert_close(product.cpu(), (a @ b).cpu())
 
 
-def test_dtensor(ranks: Ranks) -> None:
-    ranks.run(use_dtensor, world=2)
+@pytest.mark.parametrize("world", [2, 4])
+def test_dtensor(ranks: Ranks, world: int) -> None:
+    ranks.run(use_dtensor, world=world)
 
 
 def use_functional(rank: int, world: int) -> None:
@@ -94,9 +101,18 @@ def use_functional(rank: int, world: int) -> None:
     mine = torch.full((6,), float(rank + 1), device="cuda")
     total = all_reduce(mine, "sum", group)
     gathered = all_gather_tensor(mine, 0, group)
+    from_last = broadcast(mine, world - 1, group)
+    each = torch.arange(2.0 * world, device="cuda") + rank
+    part = reduce_scatter_tensor(each, "sum", 0, group)
+    exchanged = all_to_all_single(each, None, None, group)
     assert total.cpu().tolist() == [world * (world + 1) / 2] * 6
     assert gathered.cpu().reshape(world, 6)[:, 0].tolist() == [float(r + 1) for r in range(world)]
+    assert from_last.cpu().tolist() == [float(world)] * 6
+    others = world * (world - 1) / 2
+    assert part.cpu().tolist() == [2.0 * rank * world + others, (2.0 * rank + 1) * world + others]
+    assert exchanged.cpu().reshape(world, 2)[:, 0].tolist() == [2.0 * rank + r for r in range(world)]
 
 
-def test_functional_collectives(ranks: Ranks) -> None:
-    ranks.run(use_functional, world=2)
+@pytest.mark.parametrize("world", [2, 4])
+def test_functional_collectives(ranks: Ranks, world: int) -> None:
+    ranks.run(use_functional, world=world)

@@ -99,6 +99,10 @@ class Emulator:
         """Of the coming calls of a runtime function `after` pass, and the `times` after them return `error`."""
         self._check(self._library.cuemu_inject(function.encode(), error, after, times))
 
+    def leave_out(self, function: str, *, after: int = 0, times: int = 1) -> None:
+        """The same, but the calls claim success and do nothing: a bug planted in their caller."""
+        self.inject(function, 0, after=after, times=times)
+
     def inject_work(self, device: int, error: int, *, after: int = 0, times: int = 1) -> None:
         """The same for the pieces of work that the streams of a device run. It breaks the device."""
         self._check(self._library.cuemu_inject_work(device, error, after, times))

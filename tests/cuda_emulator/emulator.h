@@ -37,7 +37,8 @@ void cuemu_explain(const char* text);  // from within run, of this thread
 
 // --- controls, for tests
 void cuemu_set_delays(uint64_t fixed_us, uint64_t random_us, uint64_t seed);  // before each piece of work
-// Of the calls of a function, `skip` pass and the `times` after them fail. 1: no such function.
+// Of the calls of a function, `skip` pass and the `times` after them fail; with error 0 they claim success and do nothing.
+// 1: no such function.
 int cuemu_inject(const char* function, int error, uint64_t skip, uint64_t times);
 // The same for the pieces of work that the streams of a device run; the failure is sticky.
 int cuemu_inject_work(int device, int error, uint64_t skip, uint64_t times);

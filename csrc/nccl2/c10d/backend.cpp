@@ -47,7 +47,7 @@ CommunicatorOptions Backend::communicator_options(int rank, int size, const Grou
   result.size = size;
   result.group = options.group_name.empty() ? "(unnamed)" : options.group_name;
   result.timeout = to_ns(options.timeout);
-  result.on_failure = [hooks] { hooks->run(); };
+  result.on_failure = [hooks](const Error&) { hooks->run(); };
   result.interrupted = &interrupted;
   result.ranks_per_root = options.ranks_per_root;
   return result;
@@ -143,9 +143,9 @@ c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c1
   if (const auto parent = lanes_->device_if_made()) {
     const c10::OptionalDeviceGuard here(parent->device());
     CommunicatorOptions on_gpu = communicator_options(rank, static_cast<int>(ranks.size()), *options, hooks);
-    on_gpu.outer = Lanes::members_of(lanes->main());
+    const Members members = Lanes::serve(lanes->main(), &on_gpu);
     throw_if(parent->communicator().split(color, on_gpu, rank, &child));
-    lanes->adopt(DeviceGroup::around(*parent, std::move(child), options->is_high_priority_stream, on_gpu.outer));
+    lanes->adopt(DeviceGroup::around(*parent, std::move(child), options->is_high_priority_stream, members));
   }
   return c10::intrusive_ptr<Backend>::unsafe_steal_from_new(new Backend(std::move(lanes), std::move(options)));
 }

@@ -36,7 +36,7 @@ const Engine& nccl_engine() {
 }
 
 std::shared_ptr<DeviceCommunicator> supervised(c10::Device device, std::shared_ptr<Communicator> communicator,
-                                               DeviceEvents& events, std::function<Error()> members) {
+                                               DeviceEvents& events, Members members) {
   communicator->set_memory(std::make_shared<Registrations>(communicator->engine(), device.index()));
   auto result = std::make_shared<DeviceCommunicator>(std::move(communicator), events, std::move(members));
   const Status added = Supervisor::instance().add(result);
@@ -47,7 +47,7 @@ std::shared_ptr<DeviceCommunicator> supervised(c10::Device device, std::shared_p
 }  // namespace
 
 std::shared_ptr<DeviceGroup> DeviceGroup::make(c10::Device device, bool high_priority, CommunicatorOptions options,
-                                               std::function<Error()> members) {
+                                               Members members) {
   CudaRuntime& runtime = cuda_runtime(device);
   auto communicator = std::make_shared<Communicator>(nccl_engine(), runtime, std::move(options));
   auto operations = supervised(device, std::move(communicator), runtime, std::move(members));
@@ -56,7 +56,7 @@ std::shared_ptr<DeviceGroup> DeviceGroup::make(c10::Device device, bool high_pri
 }
 
 std::shared_ptr<DeviceGroup> DeviceGroup::around(const DeviceGroup& parent, std::unique_ptr<Communicator> communicator,
-                                                 bool high_priority, std::function<Error()> members) {
+                                                 bool high_priority, Members members) {
   auto operations =
       supervised(parent.device(), std::move(communicator), parent.operations().events(), std::move(members));
   return std::shared_ptr<DeviceGroup>(

@@ -15,10 +15,10 @@ class DeviceGroup {
  public:
   // Finds libnccl and the CUDA runtime that torch has loaded; throws when this torch has none.
   static std::shared_ptr<DeviceGroup> make(c10::Device device, bool high_priority, CommunicatorOptions options,
-                                           std::function<Error()> members);
+                                           Members members);
   // Around a communicator that was split from another group's.
   static std::shared_ptr<DeviceGroup> around(const DeviceGroup& parent, std::unique_ptr<Communicator> communicator,
-                                             bool high_priority, std::function<Error()> members);
+                                             bool high_priority, Members members);
 
   c10::Device device() const { return device_; }
   const c10::Stream& internal_stream() const { return internal_; }

@@ -3,12 +3,14 @@
 #include <optional>
 #include <vector>
 
+#include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/store_rendezvous.h"
 #include "nccl2/core/reaper.h"
 
 namespace pycomms::c10d_backend {
 namespace {
 
+constexpr int64_t kConnected = 1 * kSecond;   // until a group all of whose members have come has heard of it
 constexpr int64_t kCallbacks = 10 * kSecond;  // that callbacks may take when the process ends: docs/errors.md says so
 
 struct LiveGroups {
@@ -51,21 +53,30 @@ std::shared_ptr<SparseLane> Lanes::sparse_if_made() {
   return sparse_;
 }
 
-std::function<Error()> Lanes::members_of(std::shared_ptr<Communicator> main) {
-  return [main = std::move(main)] {
+Members Lanes::members_of(const std::shared_ptr<Communicator>& main) {
+  return [main](bool* has_left) {
     // Nobody may have asked yet whether it has connected.
     if (main->state() == LifeState::kConnecting) static_cast<void>(main->become_ready(Deadline::after(0)));
-    return main->state() == LifeState::kReady ? main->need_all(OpKind::kBarrier) : main->first_error();
+    if (main->state() != LifeState::kReady) return main->first_error();
+    return has_left == nullptr ? main->need_all(OpKind::kBarrier) : main->need_living(OpKind::kBarrier, has_left);
   };
+}
+
+Members Lanes::serve(const std::shared_ptr<Communicator>& main, CommunicatorOptions* options) {
+  Members members = members_of(main);
+  options->outer = [members] { return members(nullptr); };
+  options->on_failure = [main](const Error& failure) { main->share(failure); };
+  return members;
 }
 
 std::shared_ptr<DeviceGroup> Lanes::device(c10::Device device, bool high_priority) {
   auto group = device_if_made();
   if (group == nullptr) {
+    // First: who hears of the members by way of `main` must not be behind one that is done and leaves.
+    throw_if(main_->become_ready(Deadline::after(main_->timeout())));
     CommunicatorOptions options = options_beside_main(main_->group());
-    options.on_failure = [hooks = hooks_] { hooks->run(); };
-    options.outer = members_of(main_);
-    group = DeviceGroup::make(device, high_priority, options, options.outer);  // asks the device: not under the lock
+    const Members members = serve(main_, &options);
+    group = DeviceGroup::make(device, high_priority, options, members);  // asks the device: not under the lock
     group->communicator().set_rendezvous(
         std::make_unique<StoreRendezvous>(store_, options.group + "/cuda", options.rank, options.size, options.outer));
     const std::lock_guard lock(mutex_);
@@ -88,16 +99,26 @@ void Lanes::adopt(std::shared_ptr<DeviceGroup> device) {
 }
 
 void Lanes::abort(const std::string& why) {
-  // A GPU's communicator that takes its time delays none of the others. In a forked child there is nothing to abort, and
-  // the lock may be that of a thread which is not there.
+  // A GPU's communicator that takes its time delays nobody: it may be done only when groups that the same thread aborts next
+  // have been aborted, too. In a forked child there is nothing to abort, and the lock may be that of a thread which is not
+  // there.
   std::optional<Reaper::Together> together;
-  if (!main_->was_forked()) together.emplace();
+  if (!main_->was_forked()) together.emplace(Reaper::Wait::kNo);
   if (const auto device = device_if_made()) device->communicator().abort(why);
   main_->abort(why);
   if (const auto sparse = sparse_if_made()) sparse->abort(why);
 }
 
+// Where only GPUs have worked nobody may have asked yet whether the main communicator has connected. If it has not it cannot
+// be left in order, and members whose operations are still in flight would take that for an abort.
+void Lanes::finish_connecting() {
+  const auto device = device_if_made();
+  if (device == nullptr || device->communicator().state() != LifeState::kReady || main_->was_forked()) return;
+  static_cast<void>(main_->become_ready(Deadline::after(kConnected)));
+}
+
 void Lanes::shutdown() {
+  finish_connecting();
   if (const auto device = device_if_made()) device->communicator().shutdown();
   const bool in_order = main_->shutdown();
   const auto sparse = sparse_if_made();
@@ -110,6 +131,7 @@ void Lanes::shutdown() {
 }
 
 void Lanes::leave(const std::string& why) {
+  finish_connecting();
   if (const auto device = device_if_made()) device->communicator().leave(why);
   main_->leave(why);
   if (const auto sparse = sparse_if_made()) sparse->leave(why);
@@ -136,9 +158,15 @@ void leave_all_groups() {
       if (auto group = one.lock()) groups.push_back(std::move(group));
     }
   }
-  for (const auto& group : groups) group->leave("this process has ended without destroying the group");
+  {
+    std::optional<Reaper::Together> together;
+    if (!groups.empty() && !groups.front()->main()->was_forked()) together.emplace(Reaper::Wait::kNo);
+    for (const auto& group : groups) group->leave("this process has ended without destroying the group");
+  }
   const Deadline deadline = Deadline::after(kCallbacks);
   for (const auto& group : groups) group->wait_for_callbacks(deadline);
+  // An engine that is still at it when the libraries are taken down may crash.
+  static_cast<void>(Reaper::instance().wait_until_idle(deadline));
 }
 
 }  // namespace pycomms::c10d_backend

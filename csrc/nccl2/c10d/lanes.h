@@ -31,8 +31,9 @@ class Lanes {
   std::shared_ptr<DeviceGroup> device_if_made();
   // Of a group that was split from another one.
   void adopt(std::shared_ptr<DeviceGroup> device);
-  // An error when the group has failed or a member is known to be gone. Does not connect and does not wait.
-  static std::function<Error()> members_of(std::shared_ptr<Communicator> main);
+  // For a communicator beside `main`, whose engine tells the members nothing: it hears from `main` of them, and they hear of
+  // its failure. Asking does not connect and does not wait.
+  static Members serve(const std::shared_ptr<Communicator>& main, CommunicatorOptions* options);
 
   void abort(const std::string& why);
   void shutdown();
@@ -41,6 +42,8 @@ class Lanes {
   void wait_for_callbacks(Deadline deadline);
 
  private:
+  void finish_connecting();
+  static Members members_of(const std::shared_ptr<Communicator>& main);
   CommunicatorOptions options_beside_main(const std::string& group) const;
   std::shared_ptr<SparseLane> sparse_if_made();
 
@@ -53,7 +56,7 @@ class Lanes {
 };
 
 // Leaves all groups of this process and waits ten seconds for their callbacks, while there is an interpreter for these:
-// a thread that needs Python after its end takes the process down.
+// a thread that needs Python after its end takes the process down. Also for engines that are still aborting.
 void leave_all_groups();
 // To be left by it, if it is still there.
 void remember_group(const std::shared_ptr<Lanes>& group);

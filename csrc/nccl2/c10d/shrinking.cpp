@@ -103,11 +103,11 @@ Error Backend::make_shrunk(const std::vector<int>& members, const DeviceGroup* p
   if (parent == nullptr) return {};
   const c10::OptionalDeviceGuard here(parent->device());
   CommunicatorOptions on_gpu = on_cpu;
-  on_gpu.outer = Lanes::members_of(main);
+  const Members ask = Lanes::serve(main, &on_gpu);
   std::unique_ptr<Communicator> child;
   const auto how = aborts ? Communicator::Shrink::kRevoke : Communicator::Shrink::kWhenIdle;
   if (Error error = parent->communicator().shrink(excluded, how, on_gpu, &child)) return error;
-  (*lanes)->adopt(DeviceGroup::around(*parent, std::move(child), options.is_high_priority_stream, on_gpu.outer));
+  (*lanes)->adopt(DeviceGroup::around(*parent, std::move(child), options.is_high_priority_stream, ask));
   return {};
 }
 

@@ -1,13 +1,9 @@
 #include "nccl2/core/communicator.h"
 
 #include "nccl2/core/backoff.h"
-#include "nccl2/core/failure.h"
-#include "nccl2/core/roots.h"
 
 namespace pycomms {
 namespace {
-
-constexpr int64_t kEngineGrace = 1 * kSecond;  // the engine's own deadline comes first: it names who is missing
 
 Outcome outcome_of(const Error& error) {
   if (!error) return Outcome::kDone;
@@ -139,75 +135,6 @@ Error Communicator::monitored_barrier(int64_t timeout, std::vector<int>* missing
   ranks.resize(count);
   *missing = std::move(ranks);
   return make_error(ErrorKind::kTimeout, "monitored barrier timed out");
-}
-
-// --- Failure ---------------------------------------------------------------------------------------------------------
-
-// "collective timeout on rank 1 of group 0: "
-std::string Communicator::headline(ErrorKind kind) const {
-  const char* what = kind == ErrorKind::kTimeout ? "collective timeout on " : "";
-  return what + ("rank " + std::to_string(rank()) + " of group " + options_.group + ": ");
-}
-
-Error Communicator::make_error(ErrorKind kind, std::string message) const {
-  ErrorDetail detail;
-  detail.kind = kind;
-  detail.message = headline(kind) + std::move(message);
-  detail.group = options_.group;
-  detail.rank = rank();
-  return Error(std::move(detail));
-}
-
-Error Communicator::explain(EngineResult result, const OpState& state) {
-  return explain(result, state.kind(), state.sequence());
-}
-
-Error Communicator::explain(EngineResult result, OpKind kind, uint64_t sequence) {
-  const Explanation explanation = explain_engine(engine_, comm_, result);
-  ErrorDetail detail;
-  detail.kind = explanation.kind;
-  detail.ranks = explanation.ranks;
-  // The engine knows that the maker of the unique id is gone, and we know who that was.
-  const bool maker_gone = kind == OpKind::kConnect && explanation.kind == ErrorKind::kPeerFailure;
-  if (maker_gone && detail.ranks.empty()) detail.ranks = {root_rank(0, size(), 1)};
-  detail.op = explanation.op.empty() ? traits(kind).name : explanation.op;
-  detail.sequence = explanation.sequence != 0 ? explanation.sequence : sequence;
-  detail.group = options_.group;
-  detail.rank = rank();
-  detail.message = headline(explanation.kind) + explanation.text;
-  Error error(std::move(detail));
-  return explanation.kind == ErrorKind::kUsage ? error : fail(std::move(error));
-}
-
-// The first failure runs the hook and stays; every later one, its echo, is answered with the first.
-Error Communicator::fail(Error error) {
-  if (lifecycle_.end(LifeState::kFailed, error) && options_.on_failure) options_.on_failure();
-  Error first = first_error();
-  return first ? first : error;
-}
-
-Error Communicator::need_all(OpKind kind) {
-  const GateHolder inside(gate_);
-  if (!inside || !lifecycle_.is_ready() || was_forked()) {
-    if (Error error = check(kind)) return error;
-  }
-  if (engine_.host.comm_need_all == nullptr) return {};
-  const EngineResult result = engine_.host.comm_need_all(comm_, traits(kind).name);
-  return result == nccl_abi::kSuccess ? Error() : explain(result, kind, 0);
-}
-
-Error Communicator::give_up(ErrorDetail why) {
-  const LifeState before = state();
-  why.group = options_.group;
-  why.rank = rank();
-  const hostccl::Failure failure = to_failure(why);
-  why.message = headline(why.kind) + why.message;
-  const Error first = fail(Error(std::move(why)));
-  const GateHolder inside(gate_);
-  if (inside && before == LifeState::kReady && engine_.host.comm_fail != nullptr) {
-    static_cast<void>(engine_.host.comm_fail(comm_, &failure));
-  }
-  return first;
 }
 
 }  // namespace pycomms

@@ -27,7 +27,7 @@ struct CommunicatorOptions {
   std::string group;    // for messages
   int64_t timeout = 0;  // of an operation that brings none, and of connecting; nanoseconds
   // Called once, when the communicator fails, before anybody is told. No lock is held.
-  std::function<void()> on_failure;
+  std::function<void(const Error&)> on_failure;
   // Polled every 50 ms by whoever waits; true ends the wait.
   bool (*interrupted)() = nullptr;
   // Asked as often while it connects: an error ends the wait. For a communicator that serves another one.
@@ -101,9 +101,13 @@ class Communicator final : private FailureSource {
   // For an operation of the group that runs beside this communicator and needs all members. Connects if need be; the
   // error when the communicator has failed, or does now, because a member has died or left.
   Error need_all(OpKind kind);
+  // For one that may have had all that it needs of a member that has left: only a death is an error.
+  Error need_living(OpKind kind, bool* has_left);
   // Fails it for what such an operation met, here and on the members; the message says what, not where. Returns the first
   // error, which may be another one.
   Error give_up(ErrorDetail why);
+  // The same for the failure of a communicator beside this one, of the same group and rank.
+  void share(const Error& failure);
 
   // Ends what is in flight as cancelled, tells the members, and closes. Unblocks threads that are inside a call.
   void abort(const std::string& why);
@@ -118,6 +122,9 @@ class Communicator final : private FailureSource {
   Error monitored_barrier(int64_t timeout, std::vector<int>* missing);
 
  private:
+  // The engine's own deadline comes first: it names who is missing.
+  static constexpr int64_t kEngineGrace = 1 * kSecond;
+
   friend class DeviceCommunicator;
   template <typename Call>
   friend Error run_inline(Communicator&, OpKind, int64_t, Call&&);
@@ -134,6 +141,8 @@ class Communicator final : private FailureSource {
   // What `result` means. Sticky failures move the lifecycle and run the failure hook.
   Error explain(EngineResult result, const OpState& state) override;
   Error explain(EngineResult result, OpKind kind, uint64_t sequence);
+  // The same. An engine that cannot say who is gone may notice it a moment before `outer` does, which can.
+  Error explain_served(EngineResult result, OpKind kind, uint64_t sequence);
   std::string headline(ErrorKind kind) const;
   Error make_error(ErrorKind kind, std::string message) const;
   Error fail(Error error);
@@ -160,6 +169,9 @@ class Communicator final : private FailureSource {
   void forget_memory();  // after the engine's communicator has gone
   void tell_members(const std::string& why);
   Error check_membership();
+  template <typename Ask>
+  Error need(Ask ask, OpKind kind);
+  Error await_split(EngineResult result, Deadline deadline);
   // Waits for a call that a nonblocking communicator left in progress.
   EngineResult settle(EngineResult result) {
     if (result != nccl_abi::kInProgress) [[likely]]

@@ -1,25 +1,52 @@
 // Communicators that the engine makes of another one: a part of its members.
 #include <algorithm>
 
+#include "nccl2/core/backoff.h"
 #include "nccl2/core/communicator.h"
 #include "nccl2/core/interrupt.h"
 
 namespace pycomms {
 
 Error Communicator::split(int color, CommunicatorOptions child, int key, std::unique_ptr<Communicator>* result) {
-  const Deadline deadline = Deadline::after(child.timeout);
+  const Deadline deadline = Deadline::after(std::min(child.timeout, timeout()));
   const GateHolder inside(gate_);
   if (!inside || was_forked()) return check(OpKind::kSplit);
   if (Error error = become_ready(deadline)) return error;
   if (Error error = wait_until_idle(OpKind::kSplit, deadline)) return error;
   nccl_abi::Config config = begin_child(child, deadline);
   CommHandle comm = nullptr;
-  const EngineResult split = settle(engine_.nccl.comm_split(comm_, color, key, &comm, &config));
-  if (split != nccl_abi::kSuccess) return explain(split, OpKind::kSplit, 0);
+  const EngineResult begun = engine_.nccl.comm_split(comm_, color, key, &comm, &config);
+  if (Error error = await_split(begun, deadline)) return error;
   if (color == nccl_abi::kSplitNoColor) return {};
   *result = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
   (*result)->adopt(comm);
   return {};
+}
+
+// What the engine has begun ends with the deadline, with the group, with Ctrl-C, and when a member is known to be gone.
+Error Communicator::await_split(EngineResult result, Deadline deadline) {
+  const int64_t grace = engine_.is_host() ? kEngineGrace : 0;  // its own deadline is the same
+  int64_t next_poll = now_ns() + kInterruptPoll;
+  for (Backoff backoff; result == nccl_abi::kInProgress; backoff.pause()) {
+    if (lifecycle_.has_ended()) return first_error();
+    const int64_t now = now_ns();
+    if (now - grace >= deadline.ns()) {
+      return fail(
+          make_error(ErrorKind::kTimeout, "split: not all members have made the new communicator by the deadline"));
+    }
+    if (now >= next_poll) {
+      if (options_.interrupted != nullptr && options_.interrupted()) {
+        return fail(make_error(ErrorKind::kInterrupted, "interrupted while splitting"));
+      }
+      if (options_.outer) {
+        if (Error error = options_.outer()) return fail(std::move(error));
+      }
+      next_poll = now + kInterruptPoll;
+    }
+    const EngineResult asked = engine_.nccl.comm_get_async_error(comm_, &result);
+    if (asked != nccl_abi::kSuccess) result = asked;
+  }
+  return result == nccl_abi::kSuccess ? Error() : explain_served(result, OpKind::kSplit, 0);
 }
 
 Error Communicator::shrink(std::vector<int> excluded, Shrink how, CommunicatorOptions child,

@@ -77,7 +77,7 @@ Error Communicator::become_ready(Deadline deadline) {
       lifecycle_.advance(LifeState::kConnecting, LifeState::kReady);
       continue;
     }
-    if (progress != nccl_abi::kInProgress) return explain(progress, OpKind::kConnect, 0);
+    if (progress != nccl_abi::kInProgress) return explain_served(progress, OpKind::kConnect, 0);
 
     const int64_t now = now_ns();
     if (deadline.passed(now)) return make_error(ErrorKind::kTimeout, "it is still connecting: not all ranks have come");

@@ -2,15 +2,16 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 #include "nccl2/core/reaper.h"
 
 namespace pycomms {
 namespace {
 
 constexpr int64_t kAskMembersEvery = 5 * kMillisecond;
-// A member may leave as soon as the last operation has ended there, while it is still under way here.
-constexpr int64_t kLastPart = 100 * kMillisecond;
-constexpr int64_t kNewsOfDeath = 20 * kMillisecond;
+// A member that has left may have done its part of what is still in flight here, behind other work of this device.
+constexpr int64_t kAfterLeaving = 5 * kSecond;
 
 }  // namespace
 
@@ -172,6 +173,7 @@ void DeviceCommunicator::retire_passed(std::string* why) {
       first = issued_.front();
     }
     if (first->query(why) != DeviceEvents::State::kPassed) return;
+    head_since_ = 0;
     {
       const std::lock_guard lock(mutex_);
       issued_.pop_front();
@@ -200,29 +202,19 @@ Error DeviceCommunicator::find_failure(int64_t now, const std::string& device_fa
   if (state != nccl_abi::kSuccess && state != nccl_abi::kInProgress) return explain(state, *first);
   if (members_ && now - asked_members_ >= kAskMembersEvery) {
     asked_members_ = now;
-    Error gone = members_();
-    if (!gone) {
-      gone_since_ = 0;
-    } else if (gone_since_ == 0) {
-      gone_since_ = now;
-    } else if (now - gone_since_ >= kLastPart) {
-      return gone;
-    }
+    if (Error gone = ask_members(now)) return gone;
   }
   if (now < first->deadline_ns()) return {};
   return overdue(*first);
 }
 
-Error DeviceCommunicator::explain(EngineResult result, const DeviceOp& op) {
-  const bool usage = result == nccl_abi::kInvalidArgument || result == nccl_abi::kInvalidUsage;
-  if (usage || !members_) return communicator_->explain(result, op);
-  // The engine may notice a death a moment before the members are known to lack somebody.
-  std::atomic<uint32_t> never{0};
-  for (const Deadline deadline = Deadline::after(kNewsOfDeath); !deadline.passed();) {
-    if (Error gone = members_()) return communicator_->fail(std::move(gone));
-    futex_wait(never, 0, kMillisecond);
-  }
-  return communicator_->explain(result, op);
+Error DeviceCommunicator::ask_members(int64_t now) {
+  if (head_since_ == 0) head_since_ = now;
+  bool has_left = false;
+  if (Error gone = members_(&has_left)) return gone;
+  if (!has_left) return {};
+  if (left_since_ == 0) left_since_ = now;
+  return now - std::max(head_since_, left_since_) < kAfterLeaving ? Error() : members_(nullptr);
 }
 
 Error DeviceCommunicator::overdue(const DeviceOp& op) const {

@@ -24,10 +24,13 @@ struct IssueOptions {
   bool timed = false;  // DeviceOp::duration_ms() will be asked
 };
 
+// Asked while operations are in flight; an error when the group has failed or a member is known to be gone. has_left null:
+// dead or no longer in the group. Otherwise: dead, and *has_left tells whether one is no longer in the group.
+using Members = std::function<Error(bool* has_left)>;
+
 class DeviceCommunicator final : public Supervised, public std::enable_shared_from_this<DeviceCommunicator> {
  public:
-  // members: asked while operations are in flight; an error when a member is known to be gone.
-  DeviceCommunicator(std::shared_ptr<Communicator> communicator, DeviceEvents& events, std::function<Error()> members)
+  DeviceCommunicator(std::shared_ptr<Communicator> communicator, DeviceEvents& events, Members members)
       : communicator_(std::move(communicator)), events_(events), members_(std::move(members)) {}
 
   const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
@@ -100,16 +103,20 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   void retire_passed(std::string* why);
   bool is_busy();
   // What the engine's result means; if a member is gone, that says more.
-  Error explain(EngineResult result, const DeviceOp& op);
+  Error explain(EngineResult result, const DeviceOp& op) {
+    return communicator_->explain_served(result, op.kind(), op.sequence());
+  }
   Error find_failure(int64_t now, const std::string& device_failure);
+  Error ask_members(int64_t now);
   Error overdue(const DeviceOp& op) const;
   void lose(Error why);
 
   const std::shared_ptr<Communicator> communicator_;
   DeviceEvents& events_;
-  const std::function<Error()> members_;
-  int64_t gone_since_ = 0;                  // of the supervisor's thread: a member; 0: all are there
-  int64_t asked_members_ = 0;               // of the supervisor's thread
+  const Members members_;
+  int64_t asked_members_ = 0;               // of the supervisor's thread, as the next two
+  int64_t head_since_ = 0;                  // when the first in flight became the first; 0: not seen yet
+  int64_t left_since_ = 0;                  // when a member was seen to have left; 0: none
   std::optional<GateHolder> block_inside_;  // of the issuing thread: while a block is open
 
   std::mutex mutex_;

@@ -95,7 +95,8 @@ Explanation explain_engine(const Engine& engine, CommHandle comm, EngineResult r
     return explanation;
   }
   explanation.kind = to_error_kind(result);
-  explanation.text = std::string(engine.nccl.get_error_string(result)) + ": " + last_engine_text(engine, comm);
+  explanation.text = engine.nccl.get_error_string(result);
+  if (const std::string more = last_engine_text(engine, comm); !more.empty()) explanation.text += ": " + more;
   return explanation;
 }
 

@@ -107,13 +107,7 @@ void Reaper::destroy(const NcclApi& nccl, CommHandle comm, std::function<void()>
 
 void Reaper::run(const std::shared_ptr<Batch>& batch, Wait wait) {
   retry();
-  Result<std::thread> thread = start_([batch] { batch->run(); });
-  if (!thread.is_ok()) {
-    const std::lock_guard lock(mutex_);
-    unstarted_.push_back(batch);
-    return;
-  }
-  batch->started(thread.take());
+  if (!start(batch)) return;
   if (wait == Wait::kYes) batch->wait(Deadline::after(kPatience));
 }
 
@@ -124,14 +118,36 @@ void Reaper::retry() {
     if (unstarted_.empty()) return;
     batches.swap(unstarted_);
   }
-  for (const auto& batch : batches) {
-    Result<std::thread> thread = start_([batch] { batch->run(); });
-    if (thread.is_ok()) {
-      batch->started(thread.take());
-      continue;
-    }
-    const std::lock_guard lock(mutex_);
-    unstarted_.push_back(batch);
+  for (const auto& batch : batches) static_cast<void>(start(batch));
+}
+
+bool Reaper::start(const std::shared_ptr<Batch>& batch) {
+  running_->fetch_add(1, std::memory_order_relaxed);
+  const auto ended = [running = running_] {
+    running->fetch_sub(1, std::memory_order_release);
+    futex_wake_all(*running);
+  };
+  Result<std::thread> thread = start_([batch, ended] {
+    batch->run();
+    ended();
+  });
+  if (thread.is_ok()) {
+    batch->started(thread.take());
+    return true;
+  }
+  ended();
+  const std::lock_guard lock(mutex_);
+  unstarted_.push_back(batch);
+  return false;
+}
+
+bool Reaper::wait_until_idle(Deadline deadline) {
+  if (fork_generation_ != fork_generation()) return true;
+  for (;;) {
+    const uint32_t running = running_->load(std::memory_order_acquire);
+    if (running == 0) return true;
+    if (deadline.passed()) return false;
+    futex_wait(*running_, running, deadline.left());
   }
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "nccl2/driver/nccl_api.h"
 
 namespace pycomms {
@@ -58,12 +59,19 @@ class Reaper {
   void destroy(const NcclApi& nccl, CommHandle comm, std::function<void()> ended);
   // Starts what no thread could be started for.
   void retry();
+  // Until the engines have returned from all calls; false when the deadline passed first. In a forked child, whose threads
+  // are not these, there is nothing to wait for.
+  bool wait_until_idle(Deadline deadline);
 
  private:
   class Batch;
   void run(const std::shared_ptr<Batch>& batch, Wait wait);
+  bool start(const std::shared_ptr<Batch>& batch);
 
   const StartThread start_;
+  const uint32_t fork_generation_ = fork_generation();
+  // Calls that have not returned. Shared with their threads, which may outlive a Reaper that is not the process's.
+  const std::shared_ptr<std::atomic<uint32_t>> running_ = std::make_shared<std::atomic<uint32_t>>(0);
   std::mutex mutex_;
   std::vector<Together*> open_;                    // guarded by mutex_
   std::vector<std::shared_ptr<Batch>> unstarted_;  // guarded by mutex_

@@ -225,8 +225,7 @@ def trials(world: int, programs: int, delays: str) -> list[Trial]:
     add("groups", two_gpus_in_one_call)
     for kind in ("ddp", "fsdp2"):
         add("training", test_training.train, kind, delays)
-    if world == 2:
-        add("training", test_training.use_dtensor)
+    add("training", test_training.use_dtensor)
     add("training", test_training.use_functional)
     for first in range(0, programs, 5):
         add("stream programs", stream_programs, first, 5)

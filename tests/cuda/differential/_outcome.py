@@ -49,20 +49,22 @@ class Comparison:
         return Comparison(**plain, ours=Outcome(**found["ours"]), theirs=Outcome(**found["theirs"]))
 
 
-VERDICTS = ("equal", "theirs fails", "theirs not run", "differ", "ours fails", "both fail")
+VERDICTS = ("equal", "theirs fails", "differ", "ours fails", "theirs not run", "both fail")
+_RARE = ("theirs not run", "both fail")  # shown if there are any
 
 
 def table(comparisons: Iterable[Comparison]) -> str:
-    """Markdown, a row for each area, world and delay."""
+    """Markdown, a row for each area, number of ranks and delay."""
     counts: dict[tuple[str, int, str], Counter[str]] = {}
     for one in comparisons:
         counts.setdefault((one.area, one.world, one.delays), Counter())[one.verdict] += 1
-    rows = [
-        f"| {area} | {world} | {delays} | {count.total()} | " + " | ".join(str(count[v]) for v in VERDICTS) + " |"
-        for (area, world, delays), count in counts.items()
-    ]
-    head = "| area | ranks | delays | cases | " + " | ".join(VERDICTS) + " |"
-    return "\n".join([head, "|" + "---|" * (4 + len(VERDICTS)), *rows])
+    total: Counter[str] = sum(counts.values(), Counter())
+    verdicts = [verdict for verdict in VERDICTS if verdict not in _RARE or total[verdict]]
+    rows = [["area", "ranks", "delays", "cases", *verdicts], ["---"] * (4 + len(verdicts))]
+    for (area, world, delays), count in sorted(counts.items()):
+        rows.append([area, str(world), delays, str(count.total()), *(str(count[verdict]) for verdict in verdicts)])
+    rows.append(["all", "", "", str(total.total()), *(str(total[verdict]) for verdict in verdicts)])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def listing(comparisons: Iterable[Comparison], verdict: str) -> str:

@@ -99,6 +99,7 @@ int cuemu_inject(const char* function, int error, uint64_t skip, uint64_t times)
 }
 
 int cuemu_inject_work(int device, int error, uint64_t skip, uint64_t times) {
+  if (error == kSuccess) return kInvalidValue;
   return guarded([&] { device_at(device).work.arm({static_cast<Error>(error), skip, times}); });
 }
 

@@ -56,6 +56,7 @@ _VISIT = CFUNCTYPE(None, c_char_p, c_uint64, c_void_p)
 _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "ncclEmulatorStayInProgress": (c_int, [c_int, c_int64, c_uint64, c_uint64]),
     "ncclEmulatorFailOperation": (c_int, [c_uint64, c_int, c_char_p]),
+    "ncclEmulatorAbortWaitsForDevice": (None, [c_int]),
     "ncclEmulatorClearFaults": (None, []),
     "ncclEmulatorStruck": (c_uint64, []),
     "ncclEmulatorCalls": (c_uint64, [c_char_p]),
@@ -94,6 +95,13 @@ class Nccl:
     def hang_operation(self, *, after: int = 0) -> None:
         """The operation after `after` others never ends; nothing tells why."""
         self.fail_operation(Result.SUCCESS, after=after)
+
+    def abort_waits_for_device(self) -> None:
+        """From now on an abort returns once all work on its device has ended, that of other communicators included.
+
+        Real NCCL frees device memory in it, and cudaFree waits so. In a group all are told to stop before one waits.
+        """
+        self.library.ncclEmulatorAbortWaitsForDevice(1)
 
     def clear_faults(self) -> None:
         """Withdraws what has not struck yet. What is stuck stays so until it is aborted."""

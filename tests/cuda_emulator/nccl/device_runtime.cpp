@@ -18,6 +18,7 @@ Function find(const char* name) {
 struct Runtime {
   int (*get_device)(int*) = find<int (*)(int*)>("cudaGetDevice");
   int (*set_device)(int) = find<int (*)(int)>("cudaSetDevice");
+  int (*synchronize)() = find<int (*)()>("cudaDeviceSynchronize");
   int (*malloc)(void**, size_t) = find<int (*)(void**, size_t)>("cudaMalloc");
   int (*free)(void*) = find<int (*)(void*)>("cudaFree");
   int (*capture_info)(void*, int*, unsigned long long*, void**, const void**, const void**,
@@ -27,7 +28,7 @@ struct Runtime {
   int (*device_of)(const void*) = find<int (*)(const void*)>("cuemu_device_of");
 
   bool is_complete() const {
-    return get_device && set_device && malloc && free && capture_info && launch && bytes && device_of;
+    return get_device && set_device && synchronize && malloc && free && capture_info && launch && bytes && device_of;
   }
 };
 
@@ -91,6 +92,12 @@ void* bytes(const void* pointer) {
 bool is_device_memory(const void* pointer) { return runtime() != nullptr && runtime()->device_of(pointer) >= 0; }
 
 int allocate(void** pointer, size_t size) { return runtime() == nullptr ? 1 : runtime()->malloc(pointer, size); }
+
+void wait_for_device(int device) {
+  if (runtime() == nullptr) return;
+  const DeviceGuard here(device);
+  runtime()->synchronize();
+}
 
 int release(void* pointer) { return runtime() == nullptr ? 1 : runtime()->free(pointer); }
 

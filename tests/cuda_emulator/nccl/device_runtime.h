@@ -37,4 +37,7 @@ bool is_device_memory(const void* pointer);
 int allocate(void** pointer, size_t size);
 int release(void* pointer);
 
+// Returns when all work on the device has ended.
+void wait_for_device(int device);
+
 }  // namespace nccl_emulator

@@ -34,6 +34,7 @@ struct Plan {
   std::array<Stalls, ncclEmulatorPoints> stalls;  // GUARDED_BY(mutex), as all that follows
   Schedule operation;
   OperationFault fault{nccl_abi::kSuccess, {}};
+  bool abort_waits = false;
   uint64_t struck = 0;
 };
 
@@ -59,6 +60,11 @@ std::optional<OperationFault> next_operation_fault() {
   return plan().fault;
 }
 
+bool abort_waits_for_device() {
+  const std::lock_guard lock(plan().mutex);
+  return plan().abort_waits;
+}
+
 }  // namespace nccl_emulator
 
 using namespace nccl_emulator;
@@ -78,8 +84,14 @@ NCCL_EXPORT int ncclEmulatorFailOperation(uint64_t skip, int result, const char*
   return 0;
 }
 
+NCCL_EXPORT void ncclEmulatorAbortWaitsForDevice(int waits) {
+  const std::lock_guard lock(plan().mutex);
+  plan().abort_waits = waits != 0;
+}
+
 NCCL_EXPORT void ncclEmulatorClearFaults(void) {
   const std::lock_guard lock(plan().mutex);
+  plan().abort_waits = false;
   plan().stalls = {};
   plan().operation = {};
 }

@@ -21,4 +21,7 @@ struct OperationFault {
 // To be asked once for each operation.
 std::optional<OperationFault> next_operation_fault();
 
+// Whether an abort waits until its device has nothing to do.
+bool abort_waits_for_device();
+
 }  // namespace nccl_emulator

@@ -31,6 +31,10 @@ int ncclEmulatorStayInProgress(int point, int64_t polls, uint64_t skip, uint64_t
  * with `text` for ncclGetLastError. Returns 0 when the plan makes sense. */
 int ncclEmulatorFailOperation(uint64_t skip, int result, const char* text);
 
+/* From now on ncclCommAbort gives its memory back as cudaFree does: it returns once all work on its device has ended, that of
+ * other communicators included. In a group all are told to stop before the first waits. 0: not any more. */
+void ncclEmulatorAbortWaitsForDevice(int waits);
+
 void ncclEmulatorClearFaults(void); /* all plans that have not struck; what is stuck stays so */
 uint64_t ncclEmulatorStruck(void);  /* how often a fault has struck */
 

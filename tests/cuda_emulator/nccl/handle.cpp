@@ -1,6 +1,7 @@
 #include "handle.h"
 
 #include "base/futex.h"
+#include "device_runtime.h"
 #include "refusal.h"
 #include "registrations.h"
 
@@ -241,7 +242,11 @@ Result Handle::close(bool abort) {
   }
   const InnerComm inner = take_inner();
   if (inner == nullptr) return nccl_abi::kSuccess;
-  if (abort) return told(inner_ncclCommAbort(inner));
+  if (abort) {
+    const Result result = told(inner_ncclCommAbort(inner));
+    if (abort_waits_for_device()) wait_for_device(device_);
+    return result;
+  }
   release_->flag.store(1, std::memory_order_seq_cst);
   pycomms::futex_wake_all(release_->flag);
   return told(inner_ncclCommDestroy(inner));

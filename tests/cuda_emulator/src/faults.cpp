@@ -25,12 +25,12 @@ void FaultPoint::arm(const FaultPlan& plan) {
 
 void FaultPoint::disarm() { arm({.times = 0}); }
 
-Error FaultPoint::consult() {
+std::optional<Error> FaultPoint::consult() {
   const std::lock_guard lock(mutex_);
-  if (plan_.times == 0) return cuda_abi::kSuccess;
+  if (plan_.times == 0) return std::nullopt;
   if (plan_.skip > 0) {
     --plan_.skip;
-    return cuda_abi::kSuccess;
+    return std::nullopt;
   }
   if (--plan_.times == 0) armed_.store(false, std::memory_order_release);
   return plan_.error;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,7 @@
 
 namespace cuemu {
 
-// `skip` pass unharmed, the `times` after them fail.
+// `skip` pass unharmed, the `times` after them fail. With kSuccess they claim success and do nothing.
 struct FaultPlan {
   Error error = cuda_abi::kSuccess;
   uint64_t skip = 0;
@@ -22,10 +23,10 @@ struct FaultPlan {
 
 class FaultPoint {
  public:
-  // Called once per use; the error that this use is to fail with, or kSuccess.
-  Error pass() {
+  // Called once per use; what this use is to return without doing anything, or nothing.
+  std::optional<Error> pass() {
     count_.fetch_add(1, std::memory_order_relaxed);
-    return armed_.load(std::memory_order_acquire) ? consult() : cuda_abi::kSuccess;
+    return armed_.load(std::memory_order_acquire) ? consult() : std::nullopt;
   }
   uint64_t count() const { return count_.load(std::memory_order_relaxed); }
   void reset_count() { count_.store(0, std::memory_order_relaxed); }
@@ -33,7 +34,7 @@ class FaultPoint {
   void disarm();
 
  private:
-  Error consult();
+  std::optional<Error> consult();
 
   std::atomic<uint64_t> count_{0};
   std::atomic<bool> armed_{false};

@@ -153,7 +153,7 @@ void Stream::run_work(const Op& op) {
   Stream& self = *running();
   if (op.is_work()) {
     self.delays_.pause();
-    if (const Error injected = self.device.work.pass()) fail(injected, "injected failure");
+    if (const auto injected = self.device.work.pass()) fail(*injected, "injected failure");
   }
   op.run();
 }

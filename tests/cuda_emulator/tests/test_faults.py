@@ -24,6 +24,17 @@ def test_a_call_fails_on_order(cuda: Runtime, emulator: Emulator) -> None:
     assert cuda.call("cudaGetLastError") == 0
 
 
+def test_a_call_is_left_out_on_order(cuda: Runtime, emulator: Emulator) -> None:
+    pointer = c_void_p()
+    emulator.leave_out("cudaMalloc", after=1)
+    assert cuda.call("cudaMalloc", byref(c_void_p()), c_size_t(8)) == 0
+    assert cuda.call("cudaMalloc", byref(pointer), c_size_t(8)) == 0
+    assert pointer.value is None
+    assert cuda.call("cudaGetLastError") == 0
+    assert cuda.call("cudaMalloc", byref(pointer), c_size_t(8)) == 0
+    assert pointer.value is not None
+
+
 def test_an_unknown_function_is_refused(emulator: Emulator) -> None:
     with pytest.raises(EmulatorError):
         emulator.inject("cudaNoSuchThing", 1)
@@ -44,6 +55,7 @@ def test_failing_work_breaks_its_device_for_good(cuda: Runtime, emulator: Emulat
     assert cuda.call("cudaStreamQuery", stream) == Error.ECC_UNCORRECTABLE
     emulator.heal()
     cuda.synchronize(stream)
+    cuda.call("cudaGetLastError")  # whoever uses this thread next takes it for his
 
 
 def test_the_other_device_is_well(cuda: Runtime, emulator: Emulator) -> None:
