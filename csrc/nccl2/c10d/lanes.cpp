@@ -99,11 +99,11 @@ void Lanes::adopt(std::shared_ptr<DeviceGroup> device) {
 }
 
 void Lanes::abort(const std::string& why) {
-  // A GPU's communicator that takes its time delays nobody: it may be done only when groups that the same thread aborts next
-  // have been aborted, too. In a forked child there is nothing to abort, and the lock may be that of a thread which is not
-  // there.
+  // A GPU's communicator that takes its time delays none of the others. It is not waited for long: it may be done only when
+  // groups that the same thread aborts next have been aborted, too. In a forked child there is nothing to abort, and the lock
+  // may be that of a thread which is not there.
   std::optional<Reaper::Together> together;
-  if (!main_->was_forked()) together.emplace(Reaper::Wait::kNo);
+  if (!main_->was_forked()) together.emplace(Reaper::Wait::kBriefly);
   if (const auto device = device_if_made()) device->communicator().abort(why);
   main_->abort(why);
   if (const auto sparse = sparse_if_made()) sparse->abort(why);

@@ -10,7 +10,17 @@
 namespace pycomms {
 namespace {
 
-constexpr int64_t kPatience = 10 * kSecond;  // of whoever waits for an engine to let go
+int64_t patience(Reaper::Wait wait) {
+  switch (wait) {
+    case Reaper::Wait::kNo:
+      return 0;
+    case Reaper::Wait::kBriefly:
+      return 500 * kMillisecond;
+    case Reaper::Wait::kYes:
+      return 10 * kSecond;
+  }
+  return 0;
+}
 
 using End = EngineResult (*)(CommHandle);
 
@@ -108,7 +118,7 @@ void Reaper::destroy(const NcclApi& nccl, CommHandle comm, std::function<void()>
 void Reaper::run(const std::shared_ptr<Batch>& batch, Wait wait) {
   retry();
   if (!start(batch)) return;
-  if (wait == Wait::kYes) batch->wait(Deadline::after(kPatience));
+  if (wait != Wait::kNo) batch->wait(Deadline::after(patience(wait)));
 }
 
 void Reaper::retry() {

@@ -33,7 +33,9 @@ class Reaper {
   static Reaper& instance();
   explicit Reaper(StartThread start) : start_(std::move(start)) {}
 
-  enum class Wait { kNo, kYes };
+  // How long at most: not at all, half a second, ten seconds. Briefly is for an abort that may be done only when others have
+  // begun that the same thread makes next.
+  enum class Wait { kNo, kBriefly, kYes };
   // All that this thread has aborted while it exists is aborted as one group when it ends. One inside another does nothing.
   class Together {
    public:
