@@ -4,9 +4,9 @@
 import at all. Importing starts no thread, opens no socket and creates no CUDA context.
 """
 
-from pycomms._nccl_version import NcclVersion, nccl_version
 from pycomms._register import builtin_nccl2, register
 from pycomms._version import __version__
+from pycomms._versions import NcclVersion, nccl_version
 from pycomms.errors import (
     CollectiveMismatch,
     CollectiveTimeout,
