@@ -27,6 +27,7 @@ FAKE_CUDA int cudaSetDevice(int chosen) {
   device = chosen;
   return 0;
 }
+FAKE_CUDA int cudaDeviceSynchronize() { return 801; }  // not supported: for aborts that wait for the device
 FAKE_CUDA int cudaMalloc(void** out, size_t size) {
   *out = fake::on_device(malloc(size));
   return 0;
