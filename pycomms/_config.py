@@ -69,10 +69,10 @@ class Config:
             engine=Path(environment.get(f"{PREFIX}ENGINE", default.engine)),
             vector_width=environment.get(f"{PREFIX}VECTOR_WIDTH", default.vector_width),
             connect=environment.get(f"{PREFIX}CONNECT", default.connect),
-            register_segments=_is_set(environment, f"{PREFIX}REGISTER_SEGMENTS", *_TORCHS_REGISTER_SEGMENTS),
-            deterministic=_flag(environment, f"{PREFIX}DETERMINISTIC", default=default.deterministic),
+            deterministic=_flag(environment, f"{PREFIX}DETERMINISTIC"),
             ranks_per_root=_count(environment, "TORCH_NCCL_RANKS_PER_ROOT", default.ranks_per_root),
-            nan_check=environment.get(f"{PREFIX}NAN_CHECK", _torch_nan_check(environment) or default.nan_check),
+            nan_check=environment.get(f"{PREFIX}NAN_CHECK", _torchs_nan_check(environment)),
+            register_segments=_flag(environment, f"{PREFIX}REGISTER_SEGMENTS", *_TORCHS_REGISTER_SEGMENTS),
         )
         if config.connect not in ("background", "eager", "lazy"):
             raise ValueError(f"{PREFIX}CONNECT must be background, eager or lazy, not {config.connect!r}")
@@ -98,7 +98,7 @@ _YES = ("1", "y", "yes", "t", "true")
 _NO = ("", "0", "n", "no", "f", "false")
 
 
-def _is_set(environment: Mapping[str, str], *names: str) -> bool:
+def _flag(environment: Mapping[str, str], *names: str) -> bool:
     """The first of these variables that is set decides; as torch spells yes and no."""
     name = next((name for name in names if name in environment), None)
     if name is None:
@@ -109,13 +109,6 @@ def _is_set(environment: Mapping[str, str], *names: str) -> bool:
     return value in _YES
 
 
-def _flag(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
-    value = environment.get(name, "1" if default else "0")
-    if value not in ("0", "1"):
-        raise ValueError(f"{name} must be 0 or 1, not {value!r}")
-    return value == "1"
-
-
 def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     value = environment.get(name, str(default))
     if not value.isdecimal():
@@ -123,10 +116,9 @@ def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     return int(value)
 
 
-def _torch_nan_check(environment: Mapping[str, str]) -> str | None:
+def _torchs_nan_check(environment: Mapping[str, str]) -> str:
     """torch's own switch for its NCCL backends, in our words."""
-    said = environment.get("TORCH_NCCL_NAN_CHECK", "").lower()
-    return "nan" if said in ("1", "t", "true", "y", "yes") else None
+    return "nan" if _flag(environment, "TORCH_NCCL_NAN_CHECK") else "off"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Which NCCL."""
+"""Which NCCL pycomms was built against, and which one is loaded."""
 
 from __future__ import annotations
 

@@ -10,26 +10,15 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import _coalescing_manager, _get_default_group
+from torch.distributed.distributed_c10d import _coalescing_manager
 
 from tests.cuda_emulator.nccl import Point
 from tests.multirank._harness import context
 
+from ._group import nccl
+
 _PART = 1024
 _PATIENCE_S = 30.0
-
-
-def nccl() -> Any:
-    """The emulated libnccl of this rank."""
-    from ._preload import nccl as loaded  # on a rank only
-
-    return loaded
-
-
-def sum_works(world: int, group: Any = None) -> None:
-    tensor = torch.full((4,), 2.0, device="cuda")
-    dist.all_reduce(tensor, group=group)
-    assert tensor.tolist() == [2.0 * world] * 4
 
 
 def renew(name: str) -> None:
@@ -38,21 +27,10 @@ def renew(name: str) -> None:
     context().init(name, timeout=30.0)
 
 
-def gpu_backend() -> Any:
-    return _get_default_group()._get_backend(torch.device("cuda"))
-
-
 def options(timeout: float) -> Any:
     import pycomms
 
     return pycomms.Options(timeout=timedelta(seconds=timeout))
-
-
-def meet(name: str, rank: int, world: int) -> None:
-    """Without the groups, which are broken or about to be."""
-    context().signpost(f"{name} {rank}")
-    for peer in range(world):
-        context().await_signpost(f"{name} {peer}")
 
 
 # --- operations. The first rank and the last are root, sender and receiver, so both always take part.

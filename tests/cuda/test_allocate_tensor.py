@@ -13,12 +13,13 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from tests.multirank._harness import Ranks
 
 from ._delays import DELAYS
-from ._memory import Registered, backend, collect, nccl, registered, sum_in_place_works, sum_works
+from ._group import gpu_backend, nccl, sum_works
+from ._memory import Registered, collect, registered, sum_in_place_works
 from .test_training import _BATCH, _alone, _data, _losses, _model
 
 
 def allocate(rank: int, world: int) -> None:
-    mine: Any = backend()
+    mine: Any = gpu_backend()
     device = torch.device("cuda", 0)
     assert mine.supports_tensor_alloc(device)
     tensor = mine.allocate_tensor(1000, dtype=torch.float32, device=device)
@@ -61,10 +62,10 @@ def test_allocate_tensor(ranks: Ranks, world: int) -> None:
 
 
 def out_of_memory(rank: int, world: int) -> None:
-    mine: Any = backend()
+    mine: Any = gpu_backend()
     with pytest.raises(torch.OutOfMemoryError):
         mine.allocate_tensor(1 << 40, dtype=torch.uint8, device=torch.device("cuda", 0))
-    sum_works(rank, world)
+    sum_works(world)
 
 
 def test_out_of_memory(ranks: Ranks) -> None:

@@ -14,7 +14,8 @@ import torch.distributed as dist
 from tests.multirank._harness import Ranks, context
 from tests.multirank._tally import FIGURES
 
-from ._breaking import gpu_backend, nccl, options, sum_works
+from ._breaking import options
+from ._group import gpu_backend, nccl, sum_works
 
 _WARM_UP = 10
 # What a cycle may leave for good: the keys of two groups in the test's store, which every process keeps a copy of, and

@@ -15,16 +15,8 @@ from tests.multirank._errors import Caught, catch, needed
 from tests.multirank._harness import Ranks, context
 from tests.multirank._tally import FIGURES
 
-from ._breaking import (
-    OPERATIONS,
-    get_stuck,
-    gpu_backend,
-    issue_until_it_fails,
-    nccl,
-    options,
-    sum_works,
-    until_it_is_stuck,
-)
+from ._breaking import OPERATIONS, get_stuck, issue_until_it_fails, options, until_it_is_stuck
+from ._group import gpu_backend, nccl, sum_works
 
 _BOUND_S = 3.0  # on a loaded machine
 _WHILE_RUNNING = ("all_reduce", "block")

@@ -11,17 +11,8 @@ from tests.cuda_emulator.nccl import Point, Result
 from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks, context
 
-from ._breaking import (
-    OPERATIONS,
-    get_stuck,
-    gpu_backend,
-    issue_until_it_fails,
-    meet,
-    nccl,
-    options,
-    renew,
-    sum_works,
-)
+from ._breaking import OPERATIONS, get_stuck, issue_until_it_fails, options, renew
+from ._group import gpu_backend, meet, nccl, sum_works
 
 _DEADLINE_S = 2.0
 _GRACE_S = 3.0  # until whoever waits has heard of it, on a loaded machine

@@ -13,7 +13,8 @@ import torch.distributed as dist
 from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks, context
 
-from ._breaking import issue_until_it_fails, nccl, sum_works
+from ._breaking import issue_until_it_fails
+from ._group import nccl, sum_works
 
 _LOOKS = 1000  # of the supervisor, which asks for the members at every 25th or so
 _PATIENCE_S = 30.0

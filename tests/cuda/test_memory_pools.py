@@ -13,19 +13,8 @@ import torch.distributed as dist
 from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks, context
 
-from ._memory import (
-    MIB,
-    Registered,
-    backend,
-    collect,
-    eventually,
-    nccl,
-    nccl_pool,
-    registered,
-    sum_in_place_works,
-    sum_works,
-    tensor_in,
-)
+from ._group import gpu_backend, nccl, sum_works
+from ._memory import MIB, Registered, collect, eventually, nccl_pool, registered, sum_in_place_works, tensor_in
 
 
 def register(rank: int, world: int, symm: bool) -> None:
@@ -35,7 +24,7 @@ def register(rank: int, world: int, symm: bool) -> None:
     pool = nccl_pool()
     first = tensor_in(pool)
     assert nccl().calls("ncclMemAlloc") == 1
-    backend().register_mem_pool(pool, symm=symm)
+    gpu_backend().register_mem_pool(pool, symm=symm)
     expect(1)
     sum_in_place_works(first, world)
 
@@ -43,17 +32,17 @@ def register(rank: int, world: int, symm: bool) -> None:
     second = tensor_in(pool)
     sum_in_place_works(second, world)
     expect(1)
-    backend().register_mem_pool(pool, symm=symm)
+    gpu_backend().register_mem_pool(pool, symm=symm)
     expect(2)
-    backend().register_mem_pool(pool, symm=symm)
+    gpu_backend().register_mem_pool(pool, symm=symm)
     expect(2)
     sum_in_place_works(second, world)
 
-    backend().deregister_mem_pool(pool)
+    gpu_backend().deregister_mem_pool(pool)
     expect(0)
     sum_in_place_works(first, world)
     with pytest.raises(ValueError, match=r"deregister_mem_pool.*not registered"):
-        backend().deregister_mem_pool(pool)
+        gpu_backend().deregister_mem_pool(pool)
 
 
 @pytest.mark.parametrize("symm", [False, True])
@@ -66,22 +55,22 @@ def torchs_pool(rank: int, world: int) -> None:
     """A pool whose memory torch frees with cudaFree, at once."""
     pool: Any = torch.cuda.MemPool()
     tensor = tensor_in(pool)
-    backend().register_mem_pool(pool)
+    gpu_backend().register_mem_pool(pool)
     sum_in_place_works(tensor, world)
     assert registered() == Registered(1, 0)
     del tensor, pool
     collect()
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(0, 0)
 
     # The same address, perhaps, and another segment.
     pool = torch.cuda.MemPool()
     tensor = tensor_in(pool)
-    backend().register_mem_pool(pool)
+    gpu_backend().register_mem_pool(pool)
     sum_in_place_works(tensor, world)
     assert registered() == Registered(1, 0)
     assert nccl().calls("ncclCommRegister") == 2
-    backend().deregister_mem_pool(pool)
+    gpu_backend().deregister_mem_pool(pool)
 
 
 @pytest.mark.parametrize("world", [1, 2])
@@ -92,13 +81,13 @@ def test_memory_of_torch(ranks: Ranks, world: int) -> None:
 def upgrade(rank: int, world: int) -> None:
     pool = nccl_pool()
     tensor = tensor_in(pool)
-    backend().register_mem_pool(pool)
-    backend().register_mem_pool(pool, symm=True)
+    gpu_backend().register_mem_pool(pool)
+    gpu_backend().register_mem_pool(pool, symm=True)
     assert registered() == Registered(1, 1)
     with pytest.raises(ValueError, match="symm=True; deregister it first"):
-        backend().register_mem_pool(pool)
+        gpu_backend().register_mem_pool(pool)
     sum_in_place_works(tensor, world)
-    backend().deregister_mem_pool(pool)
+    gpu_backend().deregister_mem_pool(pool)
     assert registered() == Registered(0, 0)
 
 
@@ -112,14 +101,14 @@ def test_local_becomes_symmetric(ranks: Ranks) -> None:
 def freed(rank: int, world: int) -> None:
     pool = nccl_pool()
     tensor = tensor_in(pool)
-    backend().register_mem_pool(pool)
+    gpu_backend().register_mem_pool(pool)
     sum_in_place_works(tensor, world)
     del tensor, pool
     collect()
     # It is registered still, so its memory is not given to anybody.
     assert registered() == Registered(1, 0)
     assert nccl().calls("ncclMemFree") == 0
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(0, 0)
     assert nccl().calls("ncclMemFree") == 1
 
@@ -134,13 +123,13 @@ def freed_windows(rank: int, world: int) -> None:
     group: Any = dist.new_group(list(range(world)))
     pool = nccl_pool(group)
     tensor = tensor_in(pool)
-    backend(group).register_mem_pool(pool, symm=True)
+    gpu_backend(group).register_mem_pool(pool, symm=True)
     sum_in_place_works(tensor, world, group)
     if rank == 0:
         del tensor, pool
         collect()
     for _ in range(3):
-        sum_works(rank, world, group)
+        sum_works(world, group)
     assert registered() == Registered(0, 1)
     assert nccl().calls("ncclMemFree") == 0
     dist.destroy_process_group(group)
@@ -158,11 +147,11 @@ def freed_while_in_use(rank: int, world: int) -> None:
 
     pool = nccl_pool()
     tensor = tensor_in(pool, 4 * MIB)
-    backend().register_mem_pool(pool)
-    sum_works(rank, world)
+    gpu_backend().register_mem_pool(pool)
+    sum_works(world)
     with emulator.delays(_slow()):
         works = [dist.all_reduce(tensor, async_op=True) for _ in range(20)]
-        backend().deregister_mem_pool(pool)
+        gpu_backend().deregister_mem_pool(pool)
         assert all(work.is_completed() for work in works if work is not None)
     assert registered() == Registered(0, 0)
     torch.cuda.synchronize()
@@ -184,14 +173,14 @@ def two_groups(rank: int, world: int) -> None:
     pool = nccl_pool()
     tensor = tensor_in(pool)
     for group in (None, other):
-        backend(group).register_mem_pool(pool)
+        gpu_backend(group).register_mem_pool(pool)
         sum_in_place_works(tensor, world, group)
     assert registered() == Registered(2, 0)
     del tensor, pool
     collect()
-    sum_works(rank, world)
+    sum_works(world)
     assert (registered(), nccl().calls("ncclMemFree")) == (Registered(1, 0), 0)
-    sum_works(rank, world, other)
+    sum_works(world, other)
     assert (registered(), nccl().calls("ncclMemFree")) == (Registered(0, 0), 1)
 
 
@@ -206,9 +195,9 @@ def end(rank: int, world: int, symm: bool, how: str) -> None:
     group: Any = dist.new_group(list(range(world)))
     pool = nccl_pool(group)
     tensor = tensor_in(pool)
-    backend(group).register_mem_pool(pool, symm=symm)
+    gpu_backend(group).register_mem_pool(pool, symm=symm)
     sum_in_place_works(tensor, world, group)
-    mine = backend(group)
+    mine = gpu_backend(group)
     if how == "free":  # before the group ends
         del tensor, pool
         collect()
@@ -225,7 +214,7 @@ def end(rank: int, world: int, symm: bool, how: str) -> None:
         del tensor, pool
         collect()
         eventually(lambda: nccl().calls("ncclMemFree") == 1)
-    sum_works(rank, world)
+    sum_works(world)
 
 
 @pytest.mark.parametrize("how", ["destroy", "free", "abort"])
@@ -238,7 +227,7 @@ def test_the_end_of_a_group(ranks: Ranks, world: int, symm: bool, how: str) -> N
 def member_dies(rank: int, world: int, symm: bool) -> Caught | None:
     pool = nccl_pool()
     tensor = tensor_in(pool)
-    backend().register_mem_pool(pool, symm=symm)
+    gpu_backend().register_mem_pool(pool, symm=symm)
     sum_in_place_works(tensor, world)
     if rank == world - 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -246,12 +235,12 @@ def member_dies(rank: int, world: int, symm: bool) -> Caught | None:
 
     def until_noticed() -> None:
         for _ in range(200):
-            backend().register_mem_pool(pool, symm=symm)
+            gpu_backend().register_mem_pool(pool, symm=symm)
             dist.all_reduce(second)
             torch.cuda.synchronize()
 
     caught = needed(until_noticed)
-    backend().deregister_mem_pool(pool)
+    gpu_backend().deregister_mem_pool(pool)
     del tensor
     collect()
     dist.destroy_process_group()
@@ -270,7 +259,7 @@ def test_a_member_dies(ranks: Ranks, symm: bool) -> None:
 
 
 def refused(rank: int, world: int) -> None:
-    mine: Any = backend()
+    mine: Any = gpu_backend()
     with pytest.raises(TypeError, match=r"register_mem_pool: pool must be a torch.cuda.MemPool, not int"):
         mine.register_mem_pool(5)
     empty = nccl_pool()
@@ -300,11 +289,11 @@ def disagree(rank: int, world: int) -> Caught:
     tensors = [tensor_in(pool)]
     if rank == world - 1:
         tensors.append(tensor_in(pool))
-    caught = needed(lambda: backend().register_mem_pool(pool, symm=True))
+    caught = needed(lambda: gpu_backend().register_mem_pool(pool, symm=True))
     sum_in_place_works(tensors[0], world)
     mine: Any = torch.cuda.MemPool() if rank == 0 else pool  # rank 0's cannot be symmetric
     tensors.append(tensor_in(mine))
-    other = needed(lambda: backend().register_mem_pool(mine, symm=True))
+    other = needed(lambda: gpu_backend().register_mem_pool(mine, symm=True))
     assert ("backend.mem_allocator" if rank == 0 else "rank 0 refused it") in other.text
     assert registered() == Registered(0, 0)
     sum_in_place_works(tensors[0], world)
@@ -325,8 +314,8 @@ def on_another_gpu(rank: int, world: int) -> None:
         elsewhere = tensor_in(pool)
     assert elsewhere.device.index == 1
     with pytest.raises(ValueError, match="cuda:1"):
-        backend().register_mem_pool(pool)
-    sum_works(rank, world)
+        gpu_backend().register_mem_pool(pool)
+    sum_works(world)
 
 
 def test_memory_of_another_gpu(ranks: Ranks) -> None:
@@ -340,7 +329,7 @@ def nobody_comes(rank: int, world: int) -> None:
     tensor = tensor_in(pool)
     sum_in_place_works(tensor, world)
     if rank == 0:
-        caught = needed(lambda: backend().register_mem_pool(pool, symm=True))
+        caught = needed(lambda: gpu_backend().register_mem_pool(pool, symm=True))
         assert caught.kind == "CollectiveTimeout"
         assert caught.seconds() < 10
         context().signpost("raised")

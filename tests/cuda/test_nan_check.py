@@ -20,6 +20,7 @@ from tests.multirank._harness import Ranks
 from tests.multirank._not_finite import FLOATS, INF, NAN, SENDERS, can_hold, with_one
 
 from ._delays import DELAYS
+from ._group import sum_works
 
 _PATIENCE = timedelta(seconds=30)
 _ISSUING = ("ncclAllReduce", "ncclSend", "ncclBroadcast")
@@ -31,12 +32,6 @@ def _group(check: pycomms.NanCheck = pycomms.NanCheck.NAN, **options: Any) -> An
 
 def _bad(value: float = NAN, dtype: torch.dtype = torch.float32, count: int = 101) -> torch.Tensor:
     return with_one(value, dtype, count, "cuda")
-
-
-def _sum_works(rank: int, world: int, group: Any) -> None:
-    x = torch.full((4,), float(rank + 1), device="cuda")
-    dist.all_reduce(x, group=group)
-    assert x.tolist() == [world * (world + 1) / 2] * 4
 
 
 def _wait_until_ended(work: Any) -> None:
@@ -70,7 +65,7 @@ def find_in_each(rank: int, world: int, is_async: bool, delays: str) -> list[str
     from ._preload import emulator  # on a rank only
 
     group = _group()
-    _sum_works(rank, world, group)
+    sum_works(world, group)
     failures: list[str | None] = []
     with emulator.delays(DELAYS[delays]):
         for name, (issue, all_send) in SENDERS.items():
@@ -86,7 +81,7 @@ def find_in_each(rank: int, world: int, is_async: bool, delays: str) -> list[str
                 failures.append(_what_is_wrong(caught, name))
             elif caught is not None:
                 failures.append(f"{name}: {caught}")
-            _sum_works(rank, world, group)
+            sum_works(world, group)
     return [failure for failure in failures if failure]
 
 
@@ -116,7 +111,7 @@ def find_every_type(rank: int, world: int) -> list[str]:
         dist.all_reduce(torch.full((5,), -1, device="cuda"), group=group)
         dist.all_reduce(torch.ones(0, device="cuda"), group=group)
         dist.barrier(group)
-        _sum_works(rank, world, group)
+        sum_works(world, group)
     return failures
 
 
@@ -129,7 +124,7 @@ def raise_in_next_call(rank: int, world: int, kind: str) -> list[Caught]:
     from ._preload import emulator, nccl  # on a rank only
 
     group = _group()
-    _sum_works(rank, world, group)
+    sum_works(world, group)
     first, second = _bad(), _bad()
     with emulator.held(torch.cuda.current_stream()):  # nothing is known before both are issued
         works: list[Any] = [
@@ -150,9 +145,9 @@ def raise_in_next_call(rank: int, world: int, kind: str) -> list[Caught]:
     caught = [needed(calls[kind])]
     after = nccl.all_calls()
     assert [after.get(name) for name in _ISSUING] == [before.get(name) for name in _ISSUING]
-    _sum_works(rank, world, group)
+    sum_works(world, group)
     caught.append(needed(works[1].wait))  # a Work keeps its own error
-    _sum_works(rank, world, group)
+    sum_works(world, group)
     return caught
 
 
@@ -175,9 +170,9 @@ def test_the_next_call(ranks: Ranks, kind: str) -> None:
 
 def block_in_call(rank: int, world: int) -> Caught:
     group = _group(pycomms.NanCheck.NAN, blocking_wait=True)
-    _sum_works(rank, world, group)
+    sum_works(world, group)
     caught = needed(lambda: dist.all_reduce(_bad(), group=group))
-    _sum_works(rank, world, group)
+    sum_works(world, group)
     return caught
 
 
@@ -218,7 +213,7 @@ def in_a_block(rank: int, world: int, is_async: bool, with_cpu: bool, delays: st
     from ._preload import emulator  # on a rank only
 
     group = _group()
-    _sum_works(rank, world, group)
+    sum_works(world, group)
     with emulator.delays(DELAYS[delays]):
         clean, on_cpu = _bad(1.0), torch.full((4,), float(rank))
         device = clean.device
@@ -228,7 +223,7 @@ def in_a_block(rank: int, world: int, is_async: bool, with_cpu: bool, delays: st
         dist.broadcast(clean, 0, group=group)
         dist.reduce(_bad(), 0, group=group, async_op=is_async)
         caught = needed(lambda: group._end_coalescing(device).wait(_PATIENCE))
-        _sum_works(rank, world, group)
+        sum_works(world, group)
     assert clean.tolist()[50] == 1.0
     if with_cpu:
         assert on_cpu.tolist() == [1.0] * 4
@@ -256,7 +251,7 @@ def capture(rank: int, world: int) -> None:
     x.fill_(NAN)
     graph.replay()
     dist.barrier(group)
-    _sum_works(rank, world, group)
+    sum_works(world, group)
     assert x.isnan().all()
 
 
@@ -269,7 +264,7 @@ def find_nothing(rank: int, world: int, delays: str) -> None:
     from ._preload import emulator  # on a rank only
 
     group = _group()
-    _sum_works(rank, world, group)
+    sum_works(world, group)
     with emulator.delays(DELAYS[delays]):
         for step in range(40):
             x = torch.full((5000,), float(step), device="cuda")
@@ -280,7 +275,7 @@ def find_nothing(rank: int, world: int, delays: str) -> None:
             torch.full((1,), NAN, device="cuda")
         torch.cuda.synchronize()
         dist.barrier(group)
-        _sum_works(rank, world, group)
+        sum_works(world, group)
 
 
 @pytest.mark.parametrize("delays", DELAYS)
@@ -297,7 +292,7 @@ def composed_too(rank: int, world: int) -> Caught:
     group.allreduce([clean], opts).wait()
     assert clean.tolist() == [2.0**world + 0j] * 9
     caught = needed(lambda: group.allreduce([_bad(dtype=torch.complex64)], opts).wait(_PATIENCE))
-    _sum_works(rank, world, group)
+    sum_works(world, group)
     return caught
 
 

@@ -11,19 +11,8 @@ import torch.distributed as dist
 
 from tests.multirank._harness import Ranks, context
 
-from ._memory import (
-    BIG,
-    Registered,
-    backend,
-    collect,
-    eventually,
-    nccl,
-    nccl_pool,
-    registered,
-    sum_in_place_works,
-    sum_works,
-    tensor_in,
-)
+from ._group import gpu_backend, nccl, sum_works
+from ._memory import BIG, Registered, collect, eventually, nccl_pool, registered, sum_in_place_works, tensor_in
 
 
 def _segments() -> int:
@@ -44,19 +33,19 @@ def follow(rank: int, world: int, from_environment: bool) -> None:
     else:
         context().init(pg_options=_following())
     before: Any = torch.ones(BIG, dtype=torch.uint8, device="cuda")
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(_segments(), 0)
     assert registered().buffers >= 2
 
     held = [torch.empty(BIG, dtype=torch.uint8, device="cuda") for _ in range(3)]
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(_segments(), 0)
     sum_in_place_works(held[1], world)
 
     present = registered().buffers
     del held[0], before
     collect()
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(present - 2, 0) == Registered(_segments(), 0)
 
     # Gone and come again between two operations, at the same address if the allocator of the device likes.
@@ -64,7 +53,7 @@ def follow(rank: int, world: int, from_environment: bool) -> None:
     del held[0]
     collect()
     held.append(torch.empty(BIG, dtype=torch.uint8, device="cuda"))
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(_segments(), 0)
     assert nccl().calls("ncclCommRegister") > registrations
     sum_in_place_works(held[-1], world)
@@ -85,17 +74,17 @@ def test_what_torch_has_is_registered(ranks: Ranks, world: int, from_environment
 def off(rank: int, world: int) -> None:
     """Beside a group that follows, one that does not."""
     plain: Any = dist.new_group(list(range(world)))
-    sum_works(rank, world)
+    sum_works(world)
     assert nccl().calls("ncclCommRegister") == 0
     following: Any = dist.new_group(list(range(world)), pg_options=_following())
-    sum_works(rank, world, following)
+    sum_works(world, following)
     assert registered() == Registered(_segments(), 0)
     before = registered()
     held = torch.ones(BIG, dtype=torch.uint8, device="cuda")
     for group in (plain, None):
         sum_in_place_works(held, world, group)
     assert registered() == before
-    sum_works(rank, world, following)
+    sum_works(world, following)
     assert registered() == Registered(_segments(), 0)
 
 
@@ -106,15 +95,15 @@ def test_others_are_left_alone(ranks: Ranks) -> None:
 def children(rank: int, world: int) -> None:
     """A group that is split off has a communicator of its own, and the option."""
     context().init(pg_options=_following(), device_id=torch.device("cuda", 0))
-    sum_works(rank, world)
+    sum_works(world)
     half: Any = dist.new_group(list(range(world)), pg_options=_following())
     for group in (half, None, half):
-        sum_works(rank, world, group)
+        sum_works(world, group)
     assert registered() == Registered(2 * _segments(), 0)
-    sum_works(rank, world)  # all have looked
-    backend(half).abort()
+    sum_works(world)  # all have looked
+    gpu_backend(half).abort()
     eventually(lambda: registered() == Registered(_segments(), 0))
-    sum_works(rank, world)
+    sum_works(world)
 
 
 @pytest.mark.parametrize("world", [2, 4])
@@ -125,21 +114,21 @@ def test_groups_that_are_split(ranks: Ranks, world: int) -> None:
 def with_pools(rank: int, world: int) -> None:
     """A pool that is registered besides: deregistering it leaves what the option wants."""
     context().init(pg_options=_following())
-    sum_works(rank, world)
+    sum_works(world)
     pool = nccl_pool()
     tensor = tensor_in(pool)
     sum_in_place_works(tensor, world)
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(_segments(), 0)
-    backend().register_mem_pool(pool, symm=True)
+    gpu_backend().register_mem_pool(pool, symm=True)
     assert registered() == Registered(_segments(), 1)
-    backend().deregister_mem_pool(pool)
-    sum_works(rank, world)
+    gpu_backend().deregister_mem_pool(pool)
+    sum_works(world)
     assert registered() == Registered(_segments(), 0)
     sum_in_place_works(tensor, world)
     del tensor, pool
     collect()
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(_segments(), 0)
     assert nccl().calls("ncclMemFree") == 1
 
@@ -152,7 +141,7 @@ def captured(rank: int, world: int) -> None:
     """Memory comes and goes before and in a capture."""
     context().init(pg_options=_following())
     gone = torch.ones(BIG, dtype=torch.uint8, device="cuda")
-    sum_works(rank, world)
+    sum_works(world)
     del gone
     collect()
     tensor = torch.full((8,), 1.0, device="cuda")
@@ -167,11 +156,11 @@ def captured(rank: int, world: int) -> None:
         graph.replay()
         torch.cuda.synchronize()
         assert inside.tolist() == [2.0 * round_number * world] * 8
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(_segments(), 0)
     del inside, large, graph
     collect()
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(_segments(), 0)
 
 
@@ -182,7 +171,7 @@ def test_capture(ranks: Ranks, world: int) -> None:
 
 def in_blocks(rank: int, world: int) -> None:
     context().init(pg_options=_following())
-    sum_works(rank, world)
+    sum_works(world)
     first = torch.ones(BIG, dtype=torch.uint8, device="cuda")
     manager: Any = dist.distributed_c10d._coalescing_manager
     with manager(device=torch.device("cuda"), async_ops=True) as block:
@@ -210,7 +199,7 @@ def expandable(rank: int, world: int) -> None:
     with pytest.raises(ValueError, match=r"register_segments: .*expandable_segments"):
         dist.all_reduce(on_gpu)
     torch.cuda.memory._set_allocator_settings("expandable_segments:False")
-    sum_works(rank, world)
+    sum_works(world)
     assert registered() == Registered(_segments(), 0)
 
 

@@ -15,6 +15,8 @@ from torch.distributed.distributed_c10d import _get_default_group
 from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks, context
 
+from ._group import gpu_backend, meet
+
 
 def _sum(group: Any = None, device: str = "cuda") -> float:
     tensor = torch.full((4,), float(dist.get_rank(group) + 1), device=device)
@@ -134,7 +136,7 @@ def test_the_function_of_torch(ranks: Ranks) -> None:
 
 def refusals(rank: int, world: int) -> list[Caught]:
     _sum()
-    backend: Any = _get_default_group()._get_backend(torch.device("cuda"))
+    backend = gpu_backend()
     assert backend.supports_shrinking
     caught = [
         needed(lambda: _shrink()),
@@ -197,9 +199,7 @@ def go_on_after_a_death(rank: int, world: int, busy: bool) -> list[float]:
         torch.nn.init.constant_(parameter, 0.5)
     _train(model, 2)
     torch.cuda.synchronize()
-    context().signpost(f"trained {rank}")
-    for other in range(world):
-        context().await_signpost(f"trained {other}")
+    meet("trained", rank, world)
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     if busy:

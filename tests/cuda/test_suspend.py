@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import _get_default_group
 
 from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks, context
 
 from ._delays import DELAYS
-
-
-def _backend() -> Any:
-    return _get_default_group()._get_backend(torch.device("cuda"))
+from ._group import gpu_backend, meet
 
 
 def _sum(device: str = "cuda") -> list[float]:
@@ -28,7 +23,7 @@ def _sum(device: str = "cuda") -> list[float]:
 def suspend_and_resume(rank: int, world: int) -> list[Caught]:
     from ._preload import emulator, nccl  # on a rank only
 
-    backend = _backend()
+    backend = gpu_backend()
     caught = [needed(backend.suspend), needed(backend.memory_stats)]  # it has no communicator on the GPU yet
     assert _sum() == [world] * 4
     caught.append(needed(backend.resume))
@@ -69,7 +64,7 @@ def suspend_while_stuck(rank: int, world: int) -> Caught:
     with emulator.held(torch.cuda.current_stream()):
         work = dist.all_reduce(torch.ones(4, device="cuda"), async_op=True)
         dist.set_timeout(timedelta(seconds=1))
-        caught = needed(_backend().suspend)
+        caught = needed(gpu_backend().suspend)
     dist.set_timeout(timedelta(seconds=30))
     assert work is not None
     work.wait()
@@ -88,10 +83,8 @@ def end_suspended(rank: int, world: int, how: str) -> None:
     from ._preload import nccl  # on a rank only
 
     _sum()
-    _backend().suspend()
-    context().signpost(f"suspended {rank}")
-    for other in range(world):
-        context().await_signpost(f"suspended {other}")
+    gpu_backend().suspend()
+    meet("suspended", rank, world)
     if how == "destroy":
         dist.destroy_process_group()
     else:

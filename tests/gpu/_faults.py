@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_group
 
+from tests.cuda._group import sum_works
 from tests.multirank._errors import Caught, catch, needed
 from tests.multirank._harness import context
 
@@ -21,19 +22,13 @@ _NEW_GROUP = timedelta(seconds=20)
 _CALLS = 1000
 
 
-def _sum_works(rank: int, world: int) -> None:
-    tensor = torch.full((4,), float(rank + 1), device="cuda")
-    dist.all_reduce(tensor)
-    assert tensor.tolist() == [world * (world + 1) / 2] * 4
-
-
 def _renew(rank: int, world: int, name: str) -> None:
     """What a program does that wants to go on: end the broken group and make another."""
     dist.destroy_process_group()
     dist.init_process_group(
         context().backend, store=context().store(name), rank=rank, world_size=world, timeout=_NEW_GROUP
     )
-    _sum_works(rank, world)
+    sum_works(world)
 
 
 def _use() -> None:
@@ -44,7 +39,7 @@ def _use() -> None:
 
 
 def abort_of_an_idle_group(rank: int, world: int) -> None:
-    _sum_works(rank, world)
+    sum_works(world)
     torch.cuda.synchronize()
     _get_default_group().abort()
     needed(_use)
@@ -53,7 +48,7 @@ def abort_of_an_idle_group(rank: int, world: int) -> None:
 
 def abort_from_another_thread(rank: int, world: int) -> None:
     """Rank 0 is stuck in an operation for which the others do not come."""
-    _sum_works(rank, world)
+    sum_works(world)
     group = _get_default_group()
     if rank == 0:
         _abort_while_stuck(group)
@@ -85,7 +80,7 @@ def _abort_while_stuck(group: dist.ProcessGroup) -> None:
 
 
 def a_deadline_passes(rank: int, world: int) -> None:
-    _sum_works(rank, world)
+    sum_works(world)
     if rank == 0:
         caught = needed(_use)
         assert caught.kind == "CollectiveTimeout", caught
@@ -100,7 +95,7 @@ def a_deadline_passes(rank: int, world: int) -> None:
 
 def a_rank_is_killed(rank: int, world: int) -> None:
     """The parent kills the last one. The others go on without it."""
-    _sum_works(rank, world)
+    sum_works(world)
     context().tell("ready")
     caught = needed(_use_without_end)
     assert caught.kind == "PeerFailure", caught

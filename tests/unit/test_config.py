@@ -39,10 +39,23 @@ def test_the_nan_check_of_torch_counts_while_ours_is_not_set() -> None:
     assert Config.from_environment(both).nan_check == "off"
 
 
+@pytest.mark.parametrize("said, is_on", [("1", True), ("yes", True), ("True", True), ("0", False), ("no", False)])
+def test_yes_and_no_are_spelled_as_torch_does(said: str, is_on: bool) -> None:
+    assert Config.from_environment({"PYCOMMS_DETERMINISTIC": said}).deterministic is is_on
+
+
+def test_the_names_of_torch_for_registered_segments_count_while_ours_is_not_set() -> None:
+    torchs = {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK": "1"}
+    assert Config.from_environment(torchs).register_segments
+    assert not Config.from_environment({**torchs, "PYCOMMS_REGISTER_SEGMENTS": "0"}).register_segments
+
+
 def test_a_value_that_makes_no_sense_is_refused() -> None:
     for variable, value in (
         ("PYCOMMS_CONNECT", "sometimes"),
-        ("PYCOMMS_DETERMINISTIC", "yes"),
+        ("PYCOMMS_DETERMINISTIC", "sometimes"),
+        ("PYCOMMS_NAN_CHECK", "1"),
+        ("TORCH_NCCL_NAN_CHECK", "sometimes"),
         ("TORCH_NCCL_RANKS_PER_ROOT", "-1"),
     ):
         with pytest.raises(ValueError, match=variable):

@@ -1,6 +1,6 @@
 // The communicators of a group, which begin and end together: that of its operations on the CPU, that of its sparse sums and
-// that of its GPU, the latter two made at their first use. Shared by the backend, the thread that tears the group down, and the list of living groups.
-// Any thread. Must not know: tensors, the backend.
+// that of its GPU, the latter two made at their first use. Shared by the backend, the thread that tears the group down, and
+// the list of living groups. Any thread. Must not know: tensors, the backend.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

@@ -31,8 +31,8 @@ struct GroupOptions : ::c10d::Backend::Options {
   bool is_high_priority_stream = false;  // of asynchronous operations on a GPU
   bool blocking_wait = false;            // Work.wait() on a GPU blocks the host
   bool register_segments = false;        // all of torch's memory on the GPU is registered with NCCL
-  int ranks_per_root =
-      -1;  // of NCCL's start: as many ranks get their own unique id; 0: one for all; -1: see docs/env.md
+  // NCCL's start: as many ranks get their own unique id. 0: one for all; -1: whoever makes the group decides.
+  int ranks_per_root = -1;
   std::optional<NanCheck> nan_check;  // none: whoever makes the group decides
 };
 

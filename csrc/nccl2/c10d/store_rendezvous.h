@@ -1,4 +1,5 @@
-// Rendezvous through a c10d::Store: each id under a key, which the last rank to read it removes, so that a group of the same name can be made again over the same store. Must not know: communicators.
+// Rendezvous through a c10d::Store: each id under a key, which the last rank to read it removes, so that a group of the same
+// name can be made again over the same store. By one thread of each rank. Must not know: communicators.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

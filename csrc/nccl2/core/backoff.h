@@ -1,4 +1,4 @@
-// Between looks at something that takes tens of microseconds to seconds: waits a little longer each time. For one thread.
+// Pauses between looks at something that takes tens of microseconds to seconds: each a little longer. For one thread.
 #pragma once
 
 #include <sched.h>
@@ -10,7 +10,6 @@
 
 namespace pycomms {
 
-// Waits a little longer each time: a connection takes tens of microseconds to seconds.
 class Backoff {
  public:
   void pause() {

@@ -58,8 +58,7 @@ void Communicator::apply_timeout(int64_t ns) {
 EngineResult Communicator::settle(const Engine& engine, CommHandle comm, EngineResult result, Deadline deadline) {
   for (Backoff backoff; result == nccl_abi::kInProgress; backoff.pause()) {
     if (deadline.passed()) return nccl_abi::kTimeout;
-    const EngineResult asked = engine.nccl.comm_get_async_error(comm, &result);
-    if (asked != nccl_abi::kSuccess) return asked;
+    result = async_state(engine.nccl, comm);
   }
   return result;
 }

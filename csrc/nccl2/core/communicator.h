@@ -30,7 +30,7 @@ struct CommunicatorOptions {
   std::function<void(const Error&)> on_failure;
   // Polled every 50 ms by whoever waits; true ends the wait.
   bool (*interrupted)() = nullptr;
-  // Asked as often while it connects: an error ends the wait. For a communicator that serves another one.
+  // Asked as often while it connects or splits: an error ends the wait. For a communicator that serves another one.
   std::function<Error()> outer;
   int ranks_per_root = 0;  // as many ranks get their own unique id where the engine takes several; 0: one for all
 };
@@ -171,6 +171,8 @@ class Communicator final : private FailureSource {
   Error check_membership();
   template <typename Ask>
   Error need(Ask ask, OpKind kind);
+  // What ends a wait that has begun, beside its deadline: Ctrl-C, and what `outer` knows. Looks every 50 ms.
+  Error interruption(const char* doing, int64_t now, int64_t* next_poll) const;
   Error await_split(EngineResult result, Deadline deadline);
   // Waits for a call that a nonblocking communicator left in progress.
   EngineResult settle(EngineResult result) {

@@ -34,17 +34,8 @@ Error Communicator::await_split(EngineResult result, Deadline deadline) {
       return fail(
           make_error(ErrorKind::kTimeout, "split: not all members have made the new communicator by the deadline"));
     }
-    if (now >= next_poll) {
-      if (options_.interrupted != nullptr && options_.interrupted()) {
-        return fail(make_error(ErrorKind::kInterrupted, "interrupted while splitting"));
-      }
-      if (options_.outer) {
-        if (Error error = options_.outer()) return fail(std::move(error));
-      }
-      next_poll = now + kInterruptPoll;
-    }
-    const EngineResult asked = engine_.nccl.comm_get_async_error(comm_, &result);
-    if (asked != nccl_abi::kSuccess) result = asked;
+    if (Error error = interruption("splitting", now, &next_poll)) return fail(std::move(error));
+    result = async_state(engine_.nccl, comm_);
   }
   return result == nccl_abi::kSuccess ? Error() : explain_served(result, OpKind::kSplit, 0);
 }

@@ -68,10 +68,7 @@ Error Communicator::become_ready(Deadline deadline) {
     if (Lifecycle::has_ended(now_in)) return first_error();
     // kNew: another thread is on its way through start().
     EngineResult progress = nccl_abi::kInProgress;
-    if (now_in == LifeState::kConnecting) {
-      const EngineResult asked = engine_.nccl.comm_get_async_error(comm_, &progress);
-      if (asked != nccl_abi::kSuccess) progress = asked;
-    }
+    if (now_in == LifeState::kConnecting) progress = async_state(engine_.nccl, comm_);
     if (progress == nccl_abi::kSuccess) {
       if (Error error = check_membership()) return fail(std::move(error));
       lifecycle_.advance(LifeState::kConnecting, LifeState::kReady);
@@ -81,17 +78,18 @@ Error Communicator::become_ready(Deadline deadline) {
 
     const int64_t now = now_ns();
     if (deadline.passed(now)) return make_error(ErrorKind::kTimeout, "it is still connecting: not all ranks have come");
-    if (now >= next_poll) {
-      if (options_.interrupted != nullptr && options_.interrupted()) {
-        return make_error(ErrorKind::kInterrupted, "interrupted while connecting");
-      }
-      if (options_.outer) {
-        if (Error error = options_.outer()) return error;
-      }
-      next_poll = now + kInterruptPoll;
-    }
+    if (Error error = interruption("connecting", now, &next_poll)) return error;
     backoff.pause();
   }
+}
+
+Error Communicator::interruption(const char* doing, int64_t now, int64_t* next_poll) const {
+  if (now < *next_poll) return {};
+  *next_poll = now + kInterruptPoll;
+  if (options_.interrupted != nullptr && options_.interrupted()) {
+    return make_error(ErrorKind::kInterrupted, std::string("interrupted while ") + doing);
+  }
+  return options_.outer ? options_.outer() : Error();
 }
 
 // A split in which ranks disagree about who is in gives a communicator of another size or order.

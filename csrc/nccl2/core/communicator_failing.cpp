@@ -7,7 +7,8 @@
 namespace pycomms {
 namespace {
 
-constexpr int64_t kNewsOfDeath = 200 * kMillisecond;  // on a loaded machine
+// As much later than the engine's own error it may come, on a loaded machine.
+constexpr int64_t kNewsOfDeath = 200 * kMillisecond;
 
 }  // namespace
 

@@ -106,8 +106,7 @@ EngineResult DeviceCommunicator::settle(const DeviceOp& op, EngineResult result)
     if (now_ns() >= op.deadline_ns()) return nccl_abi::kTimeout;
     if (c.lifecycle_.has_ended()) return nccl_abi::kRemoteError;
     sched_yield();
-    const EngineResult asked = c.engine_.nccl.comm_get_async_error(c.comm_, &result);
-    if (asked != nccl_abi::kSuccess) return asked;
+    result = async_state(c.engine_.nccl, c.comm_);
   }
   return result;
 }
@@ -196,9 +195,7 @@ Error DeviceCommunicator::find_failure(int64_t now, const std::string& device_fa
     first = issued_.front();
   }
   if (!device_failure.empty()) return device_error(*first, device_failure);
-  EngineResult state = nccl_abi::kSuccess;
-  const EngineResult asked = c.engine_.nccl.comm_get_async_error(c.comm_, &state);
-  if (asked != nccl_abi::kSuccess) state = asked;
+  const EngineResult state = async_state(c.engine_.nccl, c.comm_);
   if (state != nccl_abi::kSuccess && state != nccl_abi::kInProgress) return explain(state, *first);
   if (members_ && now - asked_members_ >= kAskMembersEvery) {
     asked_members_ = now;

@@ -14,7 +14,8 @@ namespace pycomms {
 class Supervised {
  public:
   virtual ~Supervised() = default;
-  // Looks once; takes milliseconds at most. False: there is nothing to watch until wake().
+  // Looks once. Takes milliseconds, or a fifth of a second when its engine has failed and nobody knows yet who is gone.
+  // False: there is nothing to watch until wake().
   virtual bool supervise(int64_t now) = 0;
 };
 

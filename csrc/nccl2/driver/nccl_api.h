@@ -47,6 +47,13 @@ struct Engine {
   bool is_host() const { return host.stream_create != nullptr; }
 };
 
+// What a communicator has in progress, or what has become of it; or why it cannot be asked.
+inline EngineResult async_state(const NcclApi& nccl, CommHandle comm) {
+  EngineResult state = nccl_abi::kSuccess;
+  const EngineResult asked = nccl.comm_get_async_error(comm, &state);
+  return asked == nccl_abi::kSuccess ? state : asked;
+}
+
 // Opens the shared library at `path` (its symbols stay private to the table; it is never unloaded, for its threads may
 // outlive any object of ours) and fills the tables. An error when a function of NCCL's API is missing.
 Result<const Engine*> load_engine(const std::string& path);
