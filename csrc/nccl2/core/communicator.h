@@ -94,6 +94,8 @@ class Communicator final : private FailureSource {
 
   uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
 
+  // For what cannot be done beside operations; the error says what.
+  Error wait_until_idle(OpKind kind, Deadline deadline);
   bool wait_for_pending(Deadline deadline) {
     return lane_->in_flight().wait_until_empty(deadline, options_.interrupted);
   }
@@ -161,7 +163,6 @@ class Communicator final : private FailureSource {
 
   Error exchange_ids(std::vector<UniqueId>* ids, Deadline deadline);
   nccl_abi::Config begin_child(const CommunicatorOptions& child, Deadline deadline) const;
-  Error wait_until_idle(OpKind kind, Deadline deadline);
   Error cannot(OpKind kind, const std::string& hint) const;
   void adopt(CommHandle comm);
   bool drain(Deadline deadline);
