@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
@@ -13,8 +14,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_group
 
+from tests.cuda_emulator.nccl import Point
 from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks, context
+
+from ._breaking import until_it_is_stuck
 
 
 def _sum(group: Any = None, device: str = "cuda") -> float:
@@ -237,6 +241,35 @@ def test_members_that_disagree(ranks: Ranks) -> None:
 
 
 # --- a rank is killed
+
+
+def die_in_it(rank: int, world: int) -> Caught | None:
+    """Rank 2 is to stay, and dies in the middle."""
+    from ._preload import nccl  # on a rank only
+
+    _sum()
+    torch.cuda.synchronize()
+    if rank == 1:
+        return None
+    if rank == 2:
+        nccl.stay_in_progress(Point.SPLIT)
+        threading.Thread(target=_die_once_it_is_stuck, daemon=True).start()
+    caught = needed(lambda: _shrink(1))
+    _shrink(1, 2, abort=True)
+    _check_all(None, 1)
+    return caught
+
+
+def _die_once_it_is_stuck() -> None:
+    until_it_is_stuck()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_death_in_the_middle_is_noticed(ranks: Ranks) -> None:
+    with ranks.start(die_in_it, world=3, fresh=True, group_timeout=30.0) as run:
+        caught = run.finish(died={2})[0]
+    assert caught.kind == "PeerFailure", caught
+    assert caught.seconds() < 10.0, caught
 
 
 def go_on_after_a_death(rank: int, world: int, busy: bool) -> list[float]:

@@ -72,6 +72,11 @@ c10::intrusive_ptr<::c10d::Backend> Backend::shrink(const std::vector<int64_t>& 
   }
   StoreAgreement::Decision decision;
   StoreAgreement agreement(lanes_->store(), {communicator_->group(), members, rank_}, "shrink");
+  if (!communicator_->first_error()) {
+    agreement.watch([this] {  // another thread may end the group meanwhile
+      return communicator_->state() == LifeState::kClosed ? communicator_->first_error() : Error();
+    });
+  }
   throw_if(agreement.decide("without " + text_of_list(excluded) + (aborts ? ", aborting" : ""),
                             parent != nullptr && parent->communicator().can_shrink(), communicator_->interrupted(),
                             deadline, &decision));
@@ -89,6 +94,10 @@ c10::intrusive_ptr<::c10d::Backend> Backend::shrink(const std::vector<int64_t>& 
   std::shared_ptr<Lanes> lanes;
   const Error made =
       make_shrunk(members, decision.all_can ? parent.get() : nullptr, excluded, aborts, *options, &lanes);
+  agreement.watch([members = Lanes::members_of(lanes->main())] {
+    bool has_left = false;  // it has been told already
+    return members(&has_left);
+  });
   // Nobody leaves the old group while another still makes the new one of it, and a failure is everybody's.
   StoreAgreement::Decision all;
   const Error agreed =

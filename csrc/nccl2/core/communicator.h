@@ -172,7 +172,7 @@ class Communicator final : private FailureSource {
   Error check_membership();
   template <typename Ask>
   Error need(Ask ask, OpKind kind);
-  Error await_split(EngineResult result, Deadline deadline);
+  Error await_child(OpKind kind, EngineResult* result, const std::function<Error()>& outer, Deadline deadline);
   // Waits for a call that a nonblocking communicator left in progress.
   EngineResult settle(EngineResult result) {
     if (result != nccl_abi::kInProgress) [[likely]]
