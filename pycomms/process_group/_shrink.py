@@ -50,7 +50,7 @@ def shrink_group(
     shrunk = group if group is not None else c10d._get_default_group()
     backend = _backend_of(shrunk)
     excluded = sorted(ranks_to_exclude)
-    smaller = backend.shrink(excluded, int(abort), options)
+    smaller = backend.shrink(excluded, int(bool(abort)), options)
     stay = [rank for index, rank in enumerate(dist.get_process_group_ranks(shrunk)) if index not in excluded]
     if shrunk is not c10d._get_default_group():
         return _exchange(shrunk, smaller, {rank: index for index, rank in enumerate(stay)})
@@ -61,6 +61,10 @@ def shrink_group(
 
 
 def _backend_of(group: dist.ProcessGroup) -> _C.Backend:
+    if not isinstance(group, dist.ProcessGroup):
+        raise TypeError(f"shrink_group: group must be a ProcessGroup that this rank is a member of, got {group!r}")
+    if group not in c10d._world.pg_map:
+        raise ValueError(f"shrink_group: group {group.group_name} has ended: it was destroyed, or shrunk before")
     backend = group._get_backend(torch.device("cpu"))
     if not isinstance(backend, _C.Backend):
         raise TypeError(f"shrink_group: the group's backend is {type(backend).__name__}, not one of pycomms")

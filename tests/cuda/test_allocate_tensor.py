@@ -41,6 +41,8 @@ def allocate(rank: int, world: int) -> None:
     assert empty.numel() == 0
     with pytest.raises(ValueError, match="allocate_tensor: size must not be negative, got -1"):
         mine.allocate_tensor(-1, dtype=torch.float32, device=device)
+    with pytest.raises(ValueError, match="allocate_tensor: size is 2305843009213693952"):
+        mine.allocate_tensor(1 << 61, dtype=torch.float64, device=torch.device("cpu"))
     on_cpu = mine.allocate_tensor(10, dtype=torch.float32, device=torch.device("cpu"))
     dist.all_reduce(on_cpu.fill_(1))
     assert on_cpu.tolist() == [float(world)] * 10

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _coalescing_manager, _get_default_group
 
-from tests.multirank._errors import needed
+from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks, context
 from tests.multirank._ops import MOVING, OPERATIONS, REDUCING, Case, Result, Site
 
@@ -237,3 +237,39 @@ def lists_that_lie_differently(rank: int, world: int) -> None:
 @pytest.mark.parametrize("world", [2, 4])
 def test_where_the_tensors_of_a_list_lie(ranks: Ranks, world: int) -> None:
     ranks.run(lists_that_lie_differently, world=world)
+
+
+def no_operations_in_the_block_of_another(rank: int, world: int) -> list[Caught]:
+    """NCCL would put them off until the end of the block."""
+    import pycomms
+
+    other: Any = dist.new_group(list(range(world)))
+    first = torch.ones(4, device="cuda")
+    dist.all_reduce(first)
+    backend: Any = _get_default_group()._get_backend(_device())
+    pool = torch.cuda.MemPool(backend.mem_allocator)
+    with torch.cuda.use_mem_pool(pool):
+        tensor = torch.ones(32 << 20, dtype=torch.uint8, device="cuda")
+    backend.register_mem_pool(pool)
+    other._start_coalescing(_device())
+    dist.all_reduce(tensor, group=other)
+    caught = [
+        needed(backend.suspend),
+        needed(backend.resume),
+        needed(lambda: backend.register_mem_pool(pool)),
+        needed(lambda: backend.deregister_mem_pool(pool)),
+        needed(lambda: backend.split(context().store("split"), [0, 1], pycomms.Options())),
+        needed(lambda: pycomms.shrink_group([1 - rank])),
+    ]
+    other._end_coalescing(_device()).wait()
+    assert tensor[0] == world
+    dist.all_reduce(first)
+    assert first[0] == world * world
+    backend.deregister_mem_pool(pool)
+    return caught
+
+
+def test_what_is_no_operation_is_refused_in_the_block_of_another_group(ranks: Ranks) -> None:
+    for caught in ranks.run(no_operations_in_the_block_of_another, world=2, fresh=True):
+        assert [one.kind for one in caught] == ["ValueError"] * 6
+        assert all("end the block first" in one.text for one in caught), caught

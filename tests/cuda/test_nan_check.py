@@ -4,6 +4,7 @@ the group goes on, and nothing is found that is not there.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -299,3 +300,27 @@ def composed_too(rank: int, world: int) -> Caught:
 def test_a_composed_reduction(ranks: Ranks) -> None:
     for caught in ranks.run(composed_too, world=2):
         assert "ComplexFloat of shape [101], holds NaN" in caught.text
+
+
+def look_while_another_thread_captures(rank: int, world: int) -> Caught | None:
+    """The first time, for which memory of the host is taken."""
+    group = _group()
+    dist.all_reduce(torch.ones(4, dtype=torch.int32, device="cuda"), group=group)  # connects, and is not looked at
+    looked_at, captured = torch.ones(4, device="cuda"), torch.ones(4, device="cuda")
+    torch.cuda.synchronize()
+    caught: list[Caught | None] = []
+    thread = threading.Thread(target=lambda: caught.append(catch(partial(dist.all_reduce, looked_at, group=group))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured.add_(1)
+        thread.start()
+        thread.join(_PATIENCE.total_seconds())
+    graph.replay()
+    dist.barrier(group)
+    assert captured.tolist() == [2.0] * 4
+    assert looked_at.tolist() == [world] * 4
+    return caught[0]
+
+
+def test_a_capture_in_another_thread(ranks: Ranks) -> None:
+    assert ranks.run(look_while_another_thread_captures, world=2, fresh=True) == [None, None]

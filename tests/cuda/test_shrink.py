@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -12,9 +14,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_group
 
+from tests.cuda_emulator.nccl import Point
 from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks, context
 
+from ._breaking import until_it_is_stuck
 from ._group import gpu_backend, meet
 
 
@@ -177,6 +181,54 @@ def test_a_member_that_does_not_come_is_named(ranks: Ranks) -> None:
     assert second.kind == "CollectiveTimeout", second
 
 
+def shrink_while_stuck(rank: int, world: int) -> Caught | None:
+    """An operation of rank 0 is still in flight at the deadline."""
+    import pycomms
+
+    from ._preload import emulator  # on a rank only
+
+    _sum()
+    torch.cuda.synchronize()
+    with emulator.held(torch.cuda.current_stream()) if rank == 0 else nullcontext():
+        work: Any = dist.all_reduce(torch.ones(4, device="cuda"), async_op=True)
+        options = pycomms.Options(timeout=timedelta(seconds=1))
+        caught = needed(lambda: _shrink(1, options=options)) if rank != 1 else None
+    work.wait()
+    assert _sum() == _expected(world)
+    assert _sum(None, "cpu") == _expected(world)
+    return caught
+
+
+def test_what_is_in_flight_at_the_deadline_harms_nobody(ranks: Ranks) -> None:
+    for caught in ranks.run(shrink_while_stuck, world=3, fresh=True):
+        assert caught is None or (caught.kind, caught.seconds() < 5.0) == ("CollectiveTimeout", True), caught
+
+
+def shrink_what_has_ended(rank: int, world: int) -> list[Caught]:
+    old = _get_default_group()
+    part: Any = dist.new_group([0, 1, 2])
+    _sum()
+    if rank == 2:
+        caught = [needed(lambda: _shrink(0, group=dist.GroupMember.NON_GROUP_MEMBER))]
+        context().await_signpost("shrunk")
+        return caught
+    _shrink(2, group=part)
+    caught = [needed(lambda: _shrink(2, group=part))]
+    _shrink(2)
+    caught.append(needed(lambda: _shrink(2, group=old)))
+    assert _sum() == _expected(world - 1)
+    context().signpost("shrunk")
+    return caught
+
+
+def test_a_group_that_has_ended(ranks: Ranks) -> None:
+    first, second, not_member = ranks.run(shrink_what_has_ended, world=3, fresh=True)
+    assert [one.kind for one in first + second] == ["ValueError"] * 4
+    assert all("has ended" in one.text for one in first + second), first
+    assert not_member[0].kind == "TypeError"
+    assert "group must be" in not_member[0].text
+
+
 def disagree(rank: int, world: int) -> Caught | None:
     _sum()
     caught = needed(lambda: _shrink(2 + rank % 2)) if rank < 2 else None
@@ -190,6 +242,35 @@ def test_members_that_disagree(ranks: Ranks) -> None:
 
 
 # --- a rank is killed
+
+
+def die_in_it(rank: int, world: int) -> Caught | None:
+    """Rank 2 is to stay, and dies in the middle."""
+    from ._preload import nccl  # on a rank only
+
+    _sum()
+    torch.cuda.synchronize()
+    if rank == 1:
+        return None
+    if rank == 2:
+        nccl.stay_in_progress(Point.SPLIT)
+        threading.Thread(target=_die_once_it_is_stuck, daemon=True).start()
+    caught = needed(lambda: _shrink(1))
+    _shrink(1, 2, abort=True)
+    _check_all(None, 1)
+    return caught
+
+
+def _die_once_it_is_stuck() -> None:
+    until_it_is_stuck()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_death_in_the_middle_is_noticed(ranks: Ranks) -> None:
+    with ranks.start(die_in_it, world=3, fresh=True, group_timeout=30.0) as run:
+        caught = run.finish(died={2})[0]
+    assert caught.kind == "PeerFailure", caught
+    assert caught.seconds() < 10.0, caught
 
 
 def go_on_after_a_death(rank: int, world: int, busy: bool) -> list[float]:

@@ -46,3 +46,19 @@ def go_on(rank: int, world: int, dead: list[int], abort: bool) -> None:
 def test_the_default_group_goes_on_without_the_dead(ranks: Ranks, world: int, dead: list[int], abort: bool) -> None:
     with ranks.start(go_on, dead, abort, world=world, fresh=True, group_timeout=20.0) as run:
         run.finish(died=set(dead))
+
+
+def shrink_with_operations_in_flight(rank: int, world: int) -> None:
+    import pycomms
+
+    tensors = [torch.ones(200_000) for _ in range(20)]
+    works: list[Any] = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    if rank != 1:
+        pycomms.shrink_group([1])
+    for work in works:
+        work.wait()
+    assert all(bool(tensor.eq(world).all()) for tensor in tensors)
+
+
+def test_what_is_in_flight_is_waited_for(ranks: Ranks) -> None:
+    ranks.run(shrink_with_operations_in_flight, world=3, fresh=True)

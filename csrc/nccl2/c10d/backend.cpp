@@ -3,6 +3,7 @@
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/util/safe_numerics.h>
 
 #include <algorithm>
 #include <thread>
@@ -126,6 +127,7 @@ c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c1
                                                    const c10::intrusive_ptr<::c10d::Backend::Options>& opts) {
   if (ranks.empty()) throw_value_error("split", "the list of ranks is empty");
   for (const int rank : ranks) check_member(rank);
+  if (lanes_->device_if_made() != nullptr) check_thread_of_block("split", false);
   const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
   if (mine == ranks.end()) {
     perform_nocolor_split();
@@ -267,7 +269,9 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   if (options.device().is_cuda()) return allocate_on_gpu(size, options);
   TORCH_CHECK_VALUE(options.device().is_cpu(), "allocate_tensor: device must be a CPU or a GPU, got ",
                     options.device());
-  const size_t bytes = static_cast<size_t>(size) * options.dtype().itemsize();
+  size_t bytes = 0;
+  TORCH_CHECK_VALUE(!c10::mul_overflows(static_cast<size_t>(size), options.dtype().itemsize(), &bytes),
+                    "allocate_tensor: size is ", size, ", and so many elements have more bytes than can be counted");
   auto memory = std::make_shared<c10::DataPtr>(getMemAllocator()->allocate(std::max<size_t>(bytes, 1)));
   return at::from_blob(memory->get(), {size}, [memory](void*) {}, options);
 }

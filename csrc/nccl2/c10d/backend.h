@@ -170,6 +170,8 @@ class Backend final : public ::c10d::Backend {
   DeviceGroup& need_device(const char* op);
   [[noreturn]] static void refuse_estimate(OpKind kind);
   void check_thread_of_block(const char* op, bool in_block);
+  void check_end_of_block(const char* op) const;
+  void refuse_in_block(const char* op);
   void refresh_memory(DeviceGroup& group, OpKind kind);
   void drop_gpu_pool();
   at::Tensor allocate_on_gpu(int64_t size, const at::TensorOptions& options);

@@ -22,14 +22,14 @@ void Backend::inspect_received(OpKind kind, const at::Tensor& tensor, TensorOp& 
       [op = checked(kind), tensor](uint64_t sequence) { return check_values(op, sequence, tensor, ""); });
 }
 
-// Under capture nobody would ever look at the answer of a check.
+// Under capture nobody would ever look at the answer of a check, and what is only estimated sends nothing.
 OpSteps Backend::steps_of(const OpArgs& op, at::ArrayRef<at::Tensor> inputs, bool captured) const {
   OpSteps steps;
   for (const Reduction& reduction : op.reductions) {
     if (reduction.steps() != nullptr) [[unlikely]]
       steps.add(reduction.steps());
   }
-  if (checks_values() && !captured && op.has_input) [[unlikely]]
+  if (checks_values() && !captured && !estimating_ && op.has_input) [[unlikely]]
     steps.add_check(std::make_shared<DeviceValueCheck>(checked(op.kind), inputs));
   return steps;
 }

@@ -33,13 +33,14 @@ DeviceGroup& Backend::need_device(const char* op) {
 
 void Backend::suspend() {
   DeviceGroup& group = need_device("suspend");
-  if (is_in_block()) throw_value_error("suspend", "a coalesced block of this group is open");
+  refuse_in_block("suspend");
   const c10::OptionalDeviceGuard here(group.device());
   throw_if(group.communicator().suspend(Deadline::after(communicator_->timeout())));
 }
 
 void Backend::resume() {
   DeviceGroup& group = need_device("resume");
+  refuse_in_block("resume");
   const c10::OptionalDeviceGuard here(group.device());
   throw_if(group.communicator().resume());
 }
@@ -80,6 +81,7 @@ void Backend::start_time_estimate() {
 
 float Backend::end_time_estimate() {
   if (!is_in_block() || !estimating_) throw_value_error("_end_time_estimate", "no estimate has been started");
+  check_end_of_block("_end_time_estimate");
   estimate_us_ = 0;
   Error failed;
   close_block(&failed);

@@ -71,6 +71,18 @@ void Backend::check_thread_of_block(const char* op, bool in_block) {
                             " is open on this thread, and NCCL would make this a part of it; end the block first");
 }
 
+// The engine's group is open on the thread that began it, and only that can end it.
+void Backend::check_end_of_block(const char* op) const {
+  if (device_block_ == nullptr || block_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return;
+  throw_value_error(op, "the coalesced block was begun in another thread, which has to end it");
+}
+
+// For what is not an operation and must not become a part of a block: of this group's, or of another's on this thread.
+void Backend::refuse_in_block(const char* op) {
+  if (is_in_block()) throw_value_error(op, "a coalesced block of this group is open");
+  check_thread_of_block(op, false);
+}
+
 std::shared_ptr<TensorOp> Backend::close_device_block(Error* failed) {
   auto block = std::exchange(device_block_, nullptr);
   if (block == nullptr) return nullptr;

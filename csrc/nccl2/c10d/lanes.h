@@ -33,6 +33,7 @@ class Lanes {
   void adopt(std::shared_ptr<DeviceGroup> device);
   // For a communicator beside `main`, whose engine tells the members nothing: it hears from `main` of them, and they hear of
   // its failure. Asking does not connect and does not wait.
+  static Members members_of(const std::shared_ptr<Communicator>& main);
   static Members serve(const std::shared_ptr<Communicator>& main, CommunicatorOptions* options);
 
   void abort(const std::string& why);
@@ -43,7 +44,6 @@ class Lanes {
 
  private:
   void finish_connecting();
-  static Members members_of(const std::shared_ptr<Communicator>& main);
   CommunicatorOptions options_beside_main(const std::string& group) const;
   std::shared_ptr<SparseLane> sparse_if_made();
 

@@ -61,7 +61,7 @@ void Backend::refresh_memory(DeviceGroup& group, OpKind kind) {
 void Backend::register_mem_pool(const PoolId& pool, bool symmetric) {
   constexpr const char* kOp = "register_mem_pool";
   const Mode mode = symmetric ? Mode::kSymmetric : Mode::kLocal;
-  if (is_in_block()) throw_value_error(kOp, "a coalesced block of this group is open");
+  refuse_in_block(kOp);
   TORCH_CHECK(serves_gpu(), kOp, ": there is no GPU");
   at::globalContext().lazyInitDevice(at::kCUDA);
   follow_torchs_segments(kOp);
@@ -134,7 +134,7 @@ void Backend::deregister_mem_pool(const PoolId& pool) {
   const auto group = lanes_->device_if_made();
   const Mode mode = group == nullptr ? Mode::kNone : group->communicator().memory()->mode_of(pool);
   if (mode == Mode::kNone) throw_value_error(kOp, "the pool is not registered with this group");
-  if (is_in_block()) throw_value_error(kOp, "a coalesced block of this group is open");
+  refuse_in_block(kOp);
   // What a group that has failed had registered goes with it.
   if (communicator_->first_error() || group->communicator().first_error()) return;
   const c10::OptionalDeviceGuard here(group->device());

@@ -97,6 +97,7 @@ WorkPtr Backend::endCoalescing() {
     return work;
   }
   if (!is_in_block()) throw_value_error("endCoalescing", "no coalesced block is open");
+  check_end_of_block("endCoalescing");
   auto work = make_work(OpKind::kCoalesced, {}, {});
   const auto on_gpu = device_block_;
   Error failed;

@@ -42,6 +42,12 @@ std::vector<int> checked_exclusion(const std::vector<int64_t>& given, int rank, 
   return excluded;
 }
 
+// What has failed has nothing in flight that is worth waiting for.
+void wait_for_in_flight(Communicator& communicator, Deadline deadline) {
+  if (Error busy = communicator.wait_until_idle(OpKind::kShrink, deadline); busy && !communicator.first_error())
+    throw_error(busy);
+}
+
 }  // namespace
 
 c10::intrusive_ptr<::c10d::Backend> Backend::shrink(const std::vector<int64_t>& ranks_to_exclude, int flags,
@@ -50,7 +56,7 @@ c10::intrusive_ptr<::c10d::Backend> Backend::shrink(const std::vector<int64_t>& 
   if (flags != nccl_abi::kShrinkDefault && flags != nccl_abi::kShrinkAbort) {
     throw_value_error("shrink", "shrink_flags is " + std::to_string(flags) + ", expected 0 (default) or 1 (abort)");
   }
-  if (is_in_block()) throw_value_error("shrink", "a coalesced block of this group is open");
+  refuse_in_block("shrink");
   const bool aborts = flags == nccl_abi::kShrinkAbort;
   std::vector<int> members;
   for (int rank = 0; rank < size_; ++rank) {
@@ -59,8 +65,18 @@ c10::intrusive_ptr<::c10d::Backend> Backend::shrink(const std::vector<int64_t>& 
   auto options = own_options(opts != nullptr ? opts : getBackendOptions());
   const auto parent = lanes_->device_if_made();
   const Deadline deadline = Deadline::after(to_ns(options->timeout));
+  // Before the others hear of this member: at the deadline the group is as it was.
+  if (!aborts) {
+    wait_for_in_flight(*communicator_, deadline);
+    if (parent != nullptr) wait_for_in_flight(parent->communicator(), deadline);
+  }
   StoreAgreement::Decision decision;
   StoreAgreement agreement(lanes_->store(), {communicator_->group(), members, rank_}, "shrink");
+  if (!communicator_->first_error()) {
+    agreement.watch([this] {  // another thread may end the group meanwhile
+      return communicator_->state() == LifeState::kClosed ? communicator_->first_error() : Error();
+    });
+  }
   throw_if(agreement.decide("without " + text_of_list(excluded) + (aborts ? ", aborting" : ""),
                             parent != nullptr && parent->communicator().can_shrink(), communicator_->interrupted(),
                             deadline, &decision));
@@ -78,6 +94,10 @@ c10::intrusive_ptr<::c10d::Backend> Backend::shrink(const std::vector<int64_t>& 
   std::shared_ptr<Lanes> lanes;
   const Error made =
       make_shrunk(members, decision.all_can ? parent.get() : nullptr, excluded, aborts, *options, &lanes);
+  agreement.watch([members = Lanes::members_of(lanes->main())] {
+    bool has_left = false;  // it has been told already
+    return members(&has_left);
+  });
   // Nobody leaves the old group while another still makes the new one of it, and a failure is everybody's.
   StoreAgreement::Decision all;
   const Error agreed =

@@ -106,6 +106,8 @@ Error StoreAgreement::until(Look&& look, Absent&& absent_now) {
     if (now < next_poll) continue;
     next_poll = now + kInterruptPoll;
     if (interrupted_ != nullptr && interrupted_()) return error(ErrorKind::kInterrupted, {}, "interrupted");
+    if (watched_ == nullptr) continue;
+    if (Error ended = watched_()) return ended;
   }
   return {};
 }

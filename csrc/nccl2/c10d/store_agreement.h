@@ -5,6 +5,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ class StoreAgreement {
   // proposal: what this member wants, the same on all. can: whether this member can do it the better way. On an error
   // nothing is decided, or a member has gone since; another try may succeed.
   Error decide(const std::string& proposal, bool can, bool (*interrupted)(), Deadline deadline, Decision* decision);
+  // Asked now and then while decide() waits: an error ends it.
+  void watch(std::function<Error()> watched) { watched_ = std::move(watched); }
   Error failed_elsewhere() const {
     return error(ErrorKind::kSystem, {}, "another member failed in it, and its error says why");
   }
@@ -54,6 +57,7 @@ class StoreAgreement {
   const Parties parties_;
   const std::string what_;
   bool (*interrupted_)() = nullptr;
+  std::function<Error()> watched_;
   Deadline deadline_ = Deadline::after(0);
 };
 

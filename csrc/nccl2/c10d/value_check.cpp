@@ -9,6 +9,8 @@
 #include <optional>
 #include <sstream>
 
+#include "nccl2/driver/cuda_scope.h"
+
 namespace pycomms::c10d_backend {
 namespace {
 
@@ -87,6 +89,7 @@ Error check_values(const CheckedOp& op, uint64_t sequence, at::ArrayRef<at::Tens
 }
 
 void DeviceValueCheck::look() {
+  const RelaxedCapture relaxed;  // memory of the host may be taken while another thread captures
   std::vector<at::Tensor> each;
   for (size_t place = 0; place < tensors_.size(); ++place) {
     if (!can_hold_any(tensors_[place])) continue;

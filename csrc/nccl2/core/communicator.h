@@ -94,6 +94,8 @@ class Communicator final : private FailureSource {
 
   uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
 
+  // For what cannot be done beside operations; the error says what.
+  Error wait_until_idle(OpKind kind, Deadline deadline);
   bool wait_for_pending(Deadline deadline) {
     return lane_->in_flight().wait_until_empty(deadline, options_.interrupted);
   }
@@ -161,7 +163,6 @@ class Communicator final : private FailureSource {
 
   Error exchange_ids(std::vector<UniqueId>* ids, Deadline deadline);
   nccl_abi::Config begin_child(const CommunicatorOptions& child, Deadline deadline) const;
-  Error wait_until_idle(OpKind kind, Deadline deadline);
   Error cannot(OpKind kind, const std::string& hint) const;
   void adopt(CommHandle comm);
   bool drain(Deadline deadline);
@@ -172,8 +173,8 @@ class Communicator final : private FailureSource {
   template <typename Ask>
   Error need(Ask ask, OpKind kind);
   // What ends a wait that has begun, beside its deadline: Ctrl-C, and what `outer` knows. Looks every 50 ms.
-  Error interruption(const char* doing, int64_t now, int64_t* next_poll) const;
-  Error await_split(EngineResult result, Deadline deadline);
+  Error interruption(const char* doing, const std::function<Error()>& outer, int64_t now, int64_t* next_poll) const;
+  Error await_child(OpKind kind, EngineResult* result, const std::function<Error()>& outer, Deadline deadline);
   // Waits for a call that a nonblocking communicator left in progress.
   EngineResult settle(EngineResult result) {
     if (result != nccl_abi::kInProgress) [[likely]]

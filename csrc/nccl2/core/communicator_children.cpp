@@ -15,29 +15,33 @@ Error Communicator::split(int color, CommunicatorOptions child, int key, std::un
   if (Error error = wait_until_idle(OpKind::kSplit, deadline)) return error;
   nccl_abi::Config config = begin_child(child, deadline);
   CommHandle comm = nullptr;
-  const EngineResult begun = engine_.nccl.comm_split(comm_, color, key, &comm, &config);
-  if (Error error = await_split(begun, deadline)) return error;
+  EngineResult made = engine_.nccl.comm_split(comm_, color, key, &comm, &config);
+  if (Error error = await_child(OpKind::kSplit, &made, options_.outer, deadline)) return error;
+  if (made != nccl_abi::kSuccess) return explain_served(made, OpKind::kSplit, 0);
   if (color == nccl_abi::kSplitNoColor) return {};
   *result = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
   (*result)->adopt(comm);
   return {};
 }
 
-// What the engine has begun ends with the deadline, with the group, with Ctrl-C, and when a member is known to be gone.
-Error Communicator::await_split(EngineResult result, Deadline deadline) {
+// What the engine has begun ends with the deadline, with the group, with Ctrl-C, and when `outer` knows that a member is gone.
+Error Communicator::await_child(OpKind kind, EngineResult* result, const std::function<Error()>& outer,
+                                Deadline deadline) {
   const int64_t grace = engine_.is_host() ? kEngineGrace : 0;  // its own deadline is the same
   int64_t next_poll = now_ns() + kInterruptPoll;
-  for (Backoff backoff; result == nccl_abi::kInProgress; backoff.pause()) {
+  for (Backoff backoff; *result == nccl_abi::kInProgress; backoff.pause()) {
     if (lifecycle_.has_ended()) return first_error();
     const int64_t now = now_ns();
     if (now - grace >= deadline.ns()) {
-      return fail(
-          make_error(ErrorKind::kTimeout, "split: not all members have made the new communicator by the deadline"));
+      return fail(make_error(
+          ErrorKind::kTimeout,
+          std::string(traits(kind).name) + ": not all members have made the new communicator by the deadline"));
     }
-    if (Error error = interruption("splitting", now, &next_poll)) return fail(std::move(error));
-    result = async_state(engine_.nccl, comm_);
+    const char* const doing = kind == OpKind::kSplit ? "splitting" : "shrinking";
+    if (Error error = interruption(doing, outer, now, &next_poll)) return fail(std::move(error));
+    *result = async_state(engine_.nccl, comm_);
   }
-  return result == nccl_abi::kSuccess ? Error() : explain_served(result, OpKind::kSplit, 0);
+  return {};
 }
 
 Error Communicator::shrink(std::vector<int> excluded, Shrink how, CommunicatorOptions child,
@@ -60,13 +64,18 @@ Error Communicator::shrink(std::vector<int> excluded, Shrink how, CommunicatorOp
   EngineResult shrunk = engine_.nccl.comm_shrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &comm,
                                                  &config, revokes ? nccl_abi::kShrinkAbort : nccl_abi::kShrinkDefault);
   std::unique_ptr<Communicator> made;
-  if (comm != nullptr) {  // declared ours first: it is given back, whatever happens
+  const auto outer = child.outer;  // of those that stay
+  if (comm != nullptr) {           // declared ours first: it is given back, whatever happens
     made = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
     made->adopt(comm);
   }
   // A revoked communicator has errors to tell only; the new one tells about itself.
   if (revokes && made != nullptr && shrunk == nccl_abi::kInProgress) shrunk = nccl_abi::kSuccess;
-  shrunk = settle(shrunk);
+  if (revokes) {
+    shrunk = settle(shrunk);
+  } else if (Error error = await_child(OpKind::kShrink, &shrunk, outer, deadline)) {
+    return error;
+  }
   if (shrunk != nccl_abi::kSuccess) return explain(shrunk, OpKind::kShrink, 0);
   if (Error error = made->become_ready(deadline)) return error;
   *result = std::move(made);

@@ -78,18 +78,19 @@ Error Communicator::become_ready(Deadline deadline) {
 
     const int64_t now = now_ns();
     if (deadline.passed(now)) return make_error(ErrorKind::kTimeout, "it is still connecting: not all ranks have come");
-    if (Error error = interruption("connecting", now, &next_poll)) return error;
+    if (Error error = interruption("connecting", options_.outer, now, &next_poll)) return error;
     backoff.pause();
   }
 }
 
-Error Communicator::interruption(const char* doing, int64_t now, int64_t* next_poll) const {
+Error Communicator::interruption(const char* doing, const std::function<Error()>& outer, int64_t now,
+                                 int64_t* next_poll) const {
   if (now < *next_poll) return {};
   *next_poll = now + kInterruptPoll;
   if (options_.interrupted != nullptr && options_.interrupted()) {
     return make_error(ErrorKind::kInterrupted, std::string("interrupted while ") + doing);
   }
-  return options_.outer ? options_.outer() : Error();
+  return outer ? outer() : Error();
 }
 
 // A split in which ranks disagree about who is in gives a communicator of another size or order.

@@ -132,6 +132,7 @@ Error DeviceCommunicator::close_block(const std::shared_ptr<DeviceOp>& op) {
 
 Error DeviceCommunicator::estimate_block(const std::shared_ptr<DeviceOp>& op, float* microseconds) {
   nccl_abi::SimulationInfo info;
+  static_cast<void>(op->take_sequels());  // nothing of the block runs, so nothing may come behind it
   Error error = close(op, settle(*op, communicator_->engine_.nccl.group_simulate_end(&info)));
   block_inside_.reset();
   *microseconds = info.estimated_us;
