@@ -48,6 +48,15 @@ void wait_for_in_flight(Communicator& communicator, Deadline deadline) {
     throw_error(busy);
 }
 
+// The new group does not know of a member that dies before it has come there. The old one does.
+std::function<Error()> also_asking(std::shared_ptr<Communicator> old, std::function<Error()> outer) {
+  return [old = std::move(old), outer = std::move(outer)] {
+    if (Error error = outer()) return error;
+    bool has_left = false;  // those that do not stay may
+    return old->need_living(OpKind::kShrink, &has_left);
+  };
+}
+
 }  // namespace
 
 c10::intrusive_ptr<::c10d::Backend> Backend::shrink(const std::vector<int64_t>& ranks_to_exclude, int flags,
@@ -94,10 +103,11 @@ c10::intrusive_ptr<::c10d::Backend> Backend::shrink(const std::vector<int64_t>& 
   std::shared_ptr<Lanes> lanes;
   const Error made =
       make_shrunk(members, decision.all_can ? parent.get() : nullptr, excluded, aborts, *options, &lanes);
-  agreement.watch([members = Lanes::members_of(lanes->main())] {
+  const std::function<Error()> news = [members = Lanes::members_of(lanes->main())] {
     bool has_left = false;  // it has been told already
     return members(&has_left);
-  });
+  };
+  agreement.watch(aborts ? news : also_asking(communicator_, news));
   // Nobody leaves the old group while another still makes the new one of it, and a failure is everybody's.
   StoreAgreement::Decision all;
   const Error agreed =
@@ -124,6 +134,7 @@ Error Backend::make_shrunk(const std::vector<int>& members, const DeviceGroup* p
   const c10::OptionalDeviceGuard here(parent->device());
   CommunicatorOptions on_gpu = on_cpu;
   const Members ask = Lanes::serve(main, &on_gpu);
+  if (!aborts) on_gpu.outer = also_asking(communicator_, on_gpu.outer);
   std::unique_ptr<Communicator> child;
   const auto how = aborts ? Communicator::Shrink::kRevoke : Communicator::Shrink::kWhenIdle;
   if (Error error = parent->communicator().shrink(excluded, how, on_gpu, &child)) return error;
