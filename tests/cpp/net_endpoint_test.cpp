@@ -209,8 +209,7 @@ TEST(a_flood_evicts_the_oldest_and_friends_still_come_in) {
   // Early ones, for a topic that nobody serves.
   for (int i = 0; i < 12; ++i) {
     Stranger& stranger = *(flood[static_cast<size_t>(i)] = std::make_unique<Stranger>(server.endpoint->address()));
-    const Hello hello =
-        make_hello(introduction(1, 0, kKey, bytes16(200)), stranger.hear_greeting(), bytes16(9));
+    const Hello hello = make_hello(introduction(1, 0, kKey, bytes16(200)), stranger.hear_greeting(), bytes16(9));
     stranger.say(std::as_bytes(std::span(&hello, 1)));
   }
   CHECK(server.rejects(Rejection::kEvicted, 36));

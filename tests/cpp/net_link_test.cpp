@@ -85,7 +85,8 @@ TEST(small_messages_arrive_in_order) {
 
 TEST(all_sizes_pass_tiny_buffers_both_ways) {
   LinkPair pair(kTiny);
-  const std::vector<size_t> sizes{0, 1, 39, 40, 41, 4095, kInlineBytes, kInlineBytes + 1, kChunk, kChunk + 1, 3 * kChunk};
+  const std::vector<size_t> sizes{0,      1,          39,        40, 41, 4095, kInlineBytes, kInlineBytes + 1,
+                                  kChunk, kChunk + 1, 3 * kChunk};
   std::vector<std::vector<std::byte>> data;
   Count count;
   for (size_t i = 0; i < sizes.size(); ++i) data.push_back(pattern(sizes[i], i));

@@ -11,8 +11,7 @@ namespace hostccl::net {
 
 static_assert(kInlineBytes + sizeof(FrameHeader) <= (32 << 10), "an inline payload must fit into the buffer, whole");
 
-Inbox::Inbox(int peer, const std::atomic<bool>& stop)
-    : peer_(peer), stop_(stop), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
+Inbox::Inbox(int peer, const std::atomic<bool>& stop) : peer_(peer), stop_(stop) {}
 
 bool Inbox::is_amid_message() const {
   const bool open = std::any_of(lanes_.begin(), lanes_.end(), [](const LaneState& l) { return l.progress.is_open; });
@@ -49,6 +48,7 @@ Inbox::Outcome Inbox::receive(const Descriptor& socket, Sink& sink) {
 
 // The rest of a payload goes to its place, what follows into the buffer.
 ssize_t Inbox::read_once(const Descriptor& socket, size_t& asked) {
+  if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
   if (begin_ == end_) {
     begin_ = end_ = 0;
   } else if (kBufferBytes - begin_ < kInlineBytes + sizeof(FrameHeader)) {

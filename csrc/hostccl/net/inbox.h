@@ -53,8 +53,8 @@ class Inbox {
 
   const int peer_;
   const std::atomic<bool>& stop_;
-  const std::unique_ptr<std::byte[]> buffer_;
-  size_t begin_ = 0;  // of what was read and not parsed
+  std::unique_ptr<std::byte[]> buffer_;  // made when the first byte is read
+  size_t begin_ = 0;                     // of what was read and not parsed
   size_t end_ = 0;
   std::array<LaneState, kLanes> lanes_;
   LaneState* current_ = nullptr;  // the lane whose frame is under way

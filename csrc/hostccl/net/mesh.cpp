@@ -48,7 +48,8 @@ Mesh::Mesh(std::shared_ptr<Endpoint> endpoint, MeshOptions options, Sink& sink, 
       bell_(std::move(bell)),
       links_(options_.addresses.size()),
       active_(options_.addresses.size()),
-      peers_(options_.addresses.size()) {}
+      peers_(options_.addresses.size()),
+      in_child_(-1, sink) {}
 
 Mesh::~Mesh() { registration_.reset(); }
 
@@ -56,6 +57,7 @@ Link* Mesh::find_link(int rank) const { return links_[static_cast<size_t>(rank)]
 
 Link& Mesh::link_to(int rank) {
   if (Link* link = find_link(rank)) return *link;
+  if (is_foreign()) return in_child_;  // the lock may be held by a thread that is not here
   std::vector<Step> steps;
   Link* link;
   {

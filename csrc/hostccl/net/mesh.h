@@ -110,6 +110,7 @@ class Mesh {
   std::vector<Peer> peers_;  // GUARDED_BY(mutex_), but a link is self-synchronized
   bool is_closing_ = false;  // GUARDED_BY(mutex_)
 
+  Link in_child_;  // stands for all links that a forked child asks for: its sends are refused
   std::unique_ptr<Endpoint::Registration> registration_;  // the last: its handler uses all the others
 };
 
