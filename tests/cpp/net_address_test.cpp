@@ -111,6 +111,7 @@ TEST(a_host_is_itself_and_may_pretend) {
 }
 
 TEST(settings_come_from_the_environment) {
+  must(Config::from_environment(getenv));
   const auto with = [](const char* name) -> const char* {
     return std::string(name) == "PYCOMMS_SOCKET_FAMILY" ? "6" : std::string(name) == "PYCOMMS_HOST_ID" ? "x" : nullptr;
   };

@@ -2,8 +2,8 @@
 
 namespace hostccl::net {
 
-pycomms::Result<Config> Config::from_environment(const char* (*get)(const char*)) {
-  auto text = [get](const char* name) {
+pycomms::Result<Config> Config::from_environment(const std::function<const char*(const char*)>& get) {
+  auto text = [&get](const char* name) {
     const char* value = get(name);
     return std::string(value == nullptr ? "" : value);
   };

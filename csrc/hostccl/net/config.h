@@ -2,6 +2,7 @@
 // Must not know: what they lead to.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/status.h"
@@ -14,7 +15,7 @@ struct Config {
   std::string host_id;       // PYCOMMS_HOST_ID: pretends to be another host than the neighbours; empty: the real one
 
   // `get`: getenv, or what stands for it.
-  static pycomms::Result<Config> from_environment(const char* (*get)(const char*));
+  static pycomms::Result<Config> from_environment(const std::function<const char*(const char*)>& get);
 };
 
 }  // namespace hostccl::net

@@ -1,6 +1,9 @@
 // An owned file descriptor that is closed in every forked child. A child that kept a copy of a connection would hide its
 // parent's death from the peer: the kernel ends a connection when the last copy goes, and data loaders live on.
 //
+// What the kernel hands out is unguarded until it is wrapped: a child forked in that moment keeps a copy, and the death of
+// its parent is then seen by heartbeats only.
+//
 // Threads: a Descriptor belongs to its owner; forking is safe at any time. Must not know: what the descriptor is.
 #pragma once
 

@@ -54,7 +54,8 @@ class Mesh {
   // Wakes all who are in wait(), or else the next who goes there. From any thread, also of a signal handler.
   void ring() const;
 
-  // Says goodbye to all peers; returns when they have closed, or at the deadline. Nobody is let in any more.
+  // Says goodbye to all peers; returns when they have closed, or at the deadline. Nobody is let in any more. By one thread,
+  // and not from within a call of the sink or a completion.
   void close(const std::string& reason, pycomms::Deadline deadline);
   // Ends all links now. What holds of Link::abort() then holds of all.
   void abort(const std::string& reason);
