@@ -414,6 +414,16 @@ TEST(whoever_knows_the_key_and_is_no_member_is_refused) {
   CHECK_EQ(nodes[0]->sink.end_calls(), size_t{0});
 }
 
+TEST(a_rank_outside_its_mesh_is_refused) {
+  Node node;
+  node.endpoint = start_endpoint();
+  for (const int rank : {-1, 2}) {
+    const auto refused =
+        Mesh::make(node.endpoint, {bytes16(1), bytes16(100), rank, std::vector<Address>(2)}, node.sink);
+    CHECK_STREQ(refused.status().message(), "rank " + std::to_string(rank) + " of a mesh of 2 ranks");
+  }
+}
+
 TEST(a_thousand_meshes_leave_nothing_behind) {
   std::shared_ptr<Endpoint> endpoints[2] = {start_endpoint(), start_endpoint()};
   const std::vector<Address> addresses{endpoints[0]->address(), endpoints[1]->address()};

@@ -23,6 +23,10 @@ constexpr int64_t kLookAtDials = 5 * pycomms::kMillisecond;
 }  // namespace
 
 pycomms::Result<std::unique_ptr<Mesh>> Mesh::make(std::shared_ptr<Endpoint> endpoint, MeshOptions options, Sink& sink) {
+  if (options.rank < 0 || static_cast<size_t>(options.rank) >= options.addresses.size()) {
+    return Status(pycomms::Code::kInvalidArgument, "rank " + std::to_string(options.rank) + " of a mesh of " +
+                                                       std::to_string(options.addresses.size()) + " ranks");
+  }
   Descriptor epoll(Fd(epoll_create1(EPOLL_CLOEXEC)));
   Descriptor bell(Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   epoll_event event{};
