@@ -1,6 +1,6 @@
 // A communicator whose operations run on streams of a device. It issues them with marks around them, and the supervisor
 // follows the marks: an operation that has passed ends, one that is overdue, or a failure that the engine reports, fails the
-// communicator. It is then torn down on a thread of its own, because engines may block for long in that.
+// communicator. It is then aborted by the reaper, because engines may block for long in that.
 //
 // Any thread; operations are issued by one thread at a time. Must not know: torch, CUDA.
 #pragma once
@@ -53,6 +53,8 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
     return explain(result, op);
   }
   Error close_block(const std::shared_ptr<DeviceOp>& op);
+  // Ends the block without running anything of it: what the engine thinks that it would take.
+  Error estimate_block(const std::shared_ptr<DeviceOp>& op, float* microseconds);
 
   // The device refused something that an operation needs. Names rank, group and operation.
   Error device_error(OpKind kind, uint64_t sequence, const std::string& what) const {
@@ -66,6 +68,7 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
              const IssueOptions& options);
   Error close(const std::shared_ptr<DeviceOp>& op, EngineResult result);
   EngineResult settle(const DeviceOp& op, EngineResult result);
+  Error play_sequels(DeviceOp& op);
   Error device_error(const DeviceOp& op, const std::string& what) const {
     return device_error(op.kind(), op.sequence(), what);
   }
@@ -75,6 +78,7 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   void keep_captured(const std::shared_ptr<DeviceOp>& op);
   void forget_captured();
   void retire_passed(std::string* why);
+  bool is_busy();
   // What the engine's result means; if a member is gone, that says more.
   Error explain(EngineResult result, const DeviceOp& op);
   Error find_failure(int64_t now, const std::string& device_failure);
