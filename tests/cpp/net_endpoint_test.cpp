@@ -95,6 +95,19 @@ TEST(both_sides_know_each_other) {
   }
 }
 
+// Where the machine has such an address: then it is reached over the dialler's own interface.
+TEST(link_local_addresses_work) {
+  for (const Interface& each : must(list_interfaces())) {
+    if (!each.is_up || each.address.family() != AF_INET6 || !each.address.is_link_local()) continue;
+    const auto endpoint = must(Endpoint::start({each.address, {}, {}}));
+    const auto served = must(endpoint->serve({kTopic, kKey, 0, [](Arrival a) { static_cast<void>(a.accept()); }}));
+    const Address sent = must(Address::decode(endpoint->address().encode()));
+    CHECK(
+        must(dial_and_wait(introduction(), sent, endpoint->address().scope(), {}, Deadline::after(kPatience))).get() >=
+        0);
+  }
+}
+
 TEST(a_wrong_key_gets_nothing) {
   Server server;
   server.serve();
@@ -302,7 +315,9 @@ TEST(running_out_of_descriptors_pauses_and_passes) {
 }
 
 TEST(a_forked_child_makes_its_own) {
-  const Config config{{"lo", 4}, ""};
+  Config config;
+  config.interfaces.names = "lo";
+  config.interfaces.family = 4;
   const auto mine = must(Endpoint::of_process(config));
   CHECK(must(Endpoint::of_process(config)) == mine);
   const pid_t child = fork();

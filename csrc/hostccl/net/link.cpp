@@ -145,7 +145,7 @@ bool Link::flush() {
       has_output_.store(left, std::memory_order_release);
       watch_for_output(left && !more && send_error_ == 0);
     }
-    moved |= more || finished.count > 0;
+    moved |= finished.bytes > 0;
     for (size_t i = 0; i < finished.count; ++i) finished.calls[i].call(finished.calls[i].arg, true);
   }
   return moved;

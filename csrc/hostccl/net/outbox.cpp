@@ -93,7 +93,8 @@ Outbox::Outcome Outbox::flush(const Descriptor& socket, Finished& finished) {
     if (errno == EINTR) return Outcome::kMore;
     return errno == EAGAIN || errno == EWOULDBLOCK ? Outcome::kBlocked : Outcome::kBroken;
   }
-  account(batch, static_cast<size_t>(sent), finished);
+  finished.bytes = static_cast<size_t>(sent);
+  account(batch, finished.bytes, finished);
   if (static_cast<size_t>(sent) < batch.bytes) return Outcome::kBlocked;
   return is_empty() ? Outcome::kEmpty : Outcome::kMore;
 }

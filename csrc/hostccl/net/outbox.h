@@ -32,6 +32,7 @@ class Outbox {
   struct Finished {
     std::array<Completion, kFrames> calls;
     size_t count = 0;
+    size_t bytes = 0;  // that the kernel took
   };
 
   // False: the lane is full.
