@@ -1,6 +1,8 @@
 import enum
 from datetime import timedelta
+from typing import Any
 
+import torch
 from torch._C._distributed_c10d import Backend as _Backend
 from torch._C._distributed_c10d import Store
 
@@ -24,16 +26,22 @@ class Options(_Backend.Options):
         blocking_wait: bool = ...,
         ranks_per_root: int = ...,
         nan_check: NanCheck | None = ...,
+        register_segments: bool = ...,
     ) -> None: ...
     connect: Connect
     is_high_priority_stream: bool
     blocking_wait: bool
     ranks_per_root: int
     nan_check: NanCheck | None
+    register_segments: bool
 
 class Backend(_Backend):
     def split(self, store: Store, ranks: list[int], options: Options) -> Backend | None: ...
     def perform_nocolor_split(self, device: object = None) -> None: ...
+    def register_mem_pool(self, pool: torch.cuda.MemPool, symm: bool = False) -> None: ...
+    def deregister_mem_pool(self, pool: torch.cuda.MemPool) -> None: ...
+    @property
+    def mem_allocator(self) -> Any: ...
     def shrink(
         self, ranks_to_exclude: list[int], shrink_flags: int = ..., opts_override: _Backend.Options | None = ...
     ) -> Backend: ...

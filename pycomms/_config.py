@@ -53,6 +53,13 @@ class Config:
             "While it is not set, `TORCH_NCCL_NAN_CHECK=1` means nan"
         ),
     )
+    register_segments: bool = field(
+        default=False,
+        metadata=_help(
+            "1: all of torch's memory on a GPU is registered with the NCCL of every group that works with it; "
+            "torch's `TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK` says the same"
+        ),
+    )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Config:
@@ -62,6 +69,7 @@ class Config:
             engine=Path(environment.get(f"{PREFIX}ENGINE", default.engine)),
             vector_width=environment.get(f"{PREFIX}VECTOR_WIDTH", default.vector_width),
             connect=environment.get(f"{PREFIX}CONNECT", default.connect),
+            register_segments=_is_set(environment, f"{PREFIX}REGISTER_SEGMENTS", *_TORCHS_REGISTER_SEGMENTS),
             deterministic=_flag(environment, f"{PREFIX}DETERMINISTIC", default=default.deterministic),
             ranks_per_root=_count(environment, "TORCH_NCCL_RANKS_PER_ROOT", default.ranks_per_root),
             nan_check=environment.get(f"{PREFIX}NAN_CHECK", _torch_nan_check(environment) or default.nan_check),
@@ -83,6 +91,22 @@ def turn_nvls_off() -> None:
     """For communicators that NCCL makes from here on, if it has made none yet and the user has not chosen himself."""
     if "NCCL_ALGO" not in os.environ:
         os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+
+
+_TORCHS_REGISTER_SEGMENTS = ("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK")
+_YES = ("1", "y", "yes", "t", "true")
+_NO = ("", "0", "n", "no", "f", "false")
+
+
+def _is_set(environment: Mapping[str, str], *names: str) -> bool:
+    """The first of these variables that is set decides; as torch spells yes and no."""
+    name = next((name for name in names if name in environment), None)
+    if name is None:
+        return False
+    value = environment[name].lower()
+    if value not in _YES + _NO:
+        raise ValueError(f"{name} must be 0 or 1, not {environment[name]!r}")
+    return value in _YES
 
 
 def _flag(environment: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -28,6 +28,7 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
     if own.nan_check is None:
         own.nan_check = _C.NanCheck.__members__[config().nan_check.upper()]
     own.group_name = opts.group_id
+    own.register_segments = own.register_segments or config().register_segments
     own.global_ranks_in_group = opts.global_ranks_in_group
     if own.ranks_per_root < 0:
         own.ranks_per_root = config().ranks_per_root

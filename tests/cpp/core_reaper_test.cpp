@@ -79,7 +79,7 @@ TEST(one_is_aborted_at_once_and_waited_for) {
   Reaper reaper(threads());
   reaper.abort(victim(1), Wait::kYes);
   CHECK_EQ(log().take(), std::string("abort1 "));
-  reaper.destroy(api(), comm(2));
+  reaper.destroy(api(), comm(2), nullptr);
   CHECK_EQ(log().take(), std::string("destroy2 "));
 }
 

@@ -1,4 +1,6 @@
 // What happens to a communicator between its beginning and its end: suspended and resumed, shrunk; and who makes unique ids.
+#include <thread>
+
 #include "core_fixture.h"
 #include "nccl2/core/roots.h"
 
@@ -45,6 +47,20 @@ TEST(suspend_waits_for_what_is_in_flight_but_not_for_ever) {
   state->end_requests(nccl_abi::kSuccess);
   CHECK(!f.communicator->suspend(Deadline::after(kLong)));
   CHECK_EQ(state->suspended.load(), 1);
+}
+
+TEST(an_abort_ends_the_wait_of_suspend) {
+  Fixture f;
+  const auto op = f.request(OpKind::kSend);
+  Error seen;
+  std::thread waiting([&] { seen = f.communicator->suspend(Deadline::after(kLong)); });
+  while (f.communicator->state() != LifeState::kSuspended) std::this_thread::yield();
+  const int64_t begun = now_ns();
+  f.communicator->abort("enough");
+  waiting.join();
+  CHECK(now_ns() - begun < 5 * kSecond);
+  CHECK(seen && seen.detail().kind == ErrorKind::kClosed);
+  CHECK_EQ(state->aborted.load(), 1);
 }
 
 TEST(a_suspension_that_the_engine_refuses_leaves_it_as_it_was) {

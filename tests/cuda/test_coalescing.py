@@ -219,3 +219,21 @@ def coalesced_calls(rank: int, world: int) -> None:
 
 def test_calls_with_lists(ranks: Ranks) -> None:
     ranks.run(coalesced_calls, world=2)
+
+
+def lists_that_lie_differently(rank: int, world: int) -> None:
+    """On one rank the tensors of a list follow each other in memory, on the others they do not."""
+    pieces = torch.zeros(2 * world, 128, device="cuda")
+    outs = list(pieces[:world]) if rank == 0 else list(pieces[::2])
+    dist.all_gather(outs, torch.full((128,), float(rank), device="cuda"))
+    assert [out[5].item() for out in outs] == [float(source) for source in range(world)]
+    for source, out in enumerate(outs):
+        out.fill_(float(source))
+    mine = torch.zeros(128, device="cuda")
+    dist.reduce_scatter(mine, outs)
+    assert mine.tolist() == [float(world * rank)] * 128
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_where_the_tensors_of_a_list_lie(ranks: Ranks, world: int) -> None:
+    ranks.run(lists_that_lie_differently, world=world)

@@ -110,11 +110,13 @@ void Backend::abort() {
   const auto together = together_ != nullptr && together_->is_of_this_thread() ? std::move(together_) : nullptr;
   close_block_of_this_thread();
   tear_down(lanes_, [](Lanes& lanes) { lanes.abort("the group was aborted by this process"); });
+  drop_gpu_pool();
 }
 
 void Backend::shutdown() {
   if (block_ != nullptr) close_block();  // nobody will
   tear_down(lanes_, [](Lanes& lanes) { lanes.shutdown(); });
+  drop_gpu_pool();
 }
 
 // --- Splitting -------------------------------------------------------------------------------------------------------
@@ -261,8 +263,10 @@ std::shared_ptr<c10::Allocator> Backend::getMemAllocator() {
 }
 
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
-  TORCH_CHECK(options.device().is_cpu(), "allocateTensor: this build allocates CPU memory only");
-  TORCH_CHECK(size >= 0, "allocateTensor: negative size");
+  TORCH_CHECK_VALUE(size >= 0, "allocate_tensor: size must not be negative, got ", size);
+  if (options.device().is_cuda()) return allocate_on_gpu(size, options);
+  TORCH_CHECK_VALUE(options.device().is_cpu(), "allocate_tensor: device must be a CPU or a GPU, got ",
+                    options.device());
   const size_t bytes = static_cast<size_t>(size) * options.dtype().itemsize();
   auto memory = std::make_shared<c10::DataPtr>(getMemAllocator()->allocate(std::max<size_t>(bytes, 1)));
   return at::from_blob(memory->get(), {size}, [memory](void*) {}, options);

@@ -46,7 +46,7 @@ class Backend final : public ::c10d::Backend {
   bool supportsCoalescing() const override { return serves_gpu(); }
   bool supportsTimeEstimation() const override;  // device_life.cpp
   bool supportsShrinking() const override { return true; }
-  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  bool supportsTensorAlloc(c10::DeviceIndex device) override;
 
   // --- Collectives (collectives.cpp) ---
   WorkPtr broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opts) override;
@@ -119,6 +119,10 @@ class Backend final : public ::c10d::Backend {
   std::shared_ptr<c10::Allocator> getMemAllocator() override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
+  // --- Memory of GPU tensors (mem_pool.cpp) ---
+  void register_mem_pool(const PoolId& pool, bool symmetric);
+  void deregister_mem_pool(const PoolId& pool);
+
  private:
   Backend(std::shared_ptr<Lanes> lanes, c10::intrusive_ptr<GroupOptions> options);
   static CommunicatorOptions communicator_options(int rank, int size, const GroupOptions& options,
@@ -166,6 +170,12 @@ class Backend final : public ::c10d::Backend {
   DeviceGroup& need_device(const char* op);
   [[noreturn]] static void refuse_estimate(OpKind kind);
   void check_thread_of_block(const char* op, bool in_block);
+  void refresh_memory(DeviceGroup& group, OpKind kind);
+  void drop_gpu_pool();
+  at::Tensor allocate_on_gpu(int64_t size, const at::TensorOptions& options);
+  std::vector<DeviceSegment> segments_to_register(DeviceGroup& group, const PoolId& pool, Registrations::Mode mode,
+                                                  std::string* refusal);
+  void agree_on_segments(const char* op, const std::vector<DeviceSegment>& segments, const std::string& refusal);
   WorkPtr device_barrier(at::Device device, const ::c10d::BarrierOptions& opts);
   template <typename Call>
   WorkPtr request(OpKind kind, const at::Tensor& tensor, Call&& call);
@@ -197,6 +207,7 @@ class Backend final : public ::c10d::Backend {
   const std::shared_ptr<ValueReports> reports_;       // null while nobody asks for the check of values
   EphemeralTimeout ephemeral_;
   std::atomic<bool> timing_{false};
+  std::shared_ptr<void> gpu_pool_;  // guarded by the GIL: the torch.cuda.MemPool that allocateTensor takes from
 
   // Between startCoalescing and endCoalescing; of the issuing thread.
   std::shared_ptr<TensorOp> block_;

@@ -136,6 +136,8 @@ RedOp to_red_op(const char* op, const ReduceOp& reduction, at::ScalarType type) 
       return OpType::COALESCED;
     case OpKind::kConnect:
     case OpKind::kSplit:
+    case OpKind::kRegisterPool:
+    case OpKind::kDeregisterPool:
     case OpKind::kShrink:
     case OpKind::kSuspend:
     case OpKind::kResume:

@@ -87,6 +87,8 @@ WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outpu
   DeviceCommunicator& operations = group->operations();
   const c10::OptionalDeviceGuard here(device);
   const c10::Stream current = current_stream(device);
+  if (options_->register_segments || group->communicator().memory()->is_stale()) [[unlikely]]
+    refresh_memory(*group, op.kind);
   const IssueOptions options{.timeout_ns = timeout_ns(op.timeout) + ephemeral_.total(), .timed = is_watched()};
   auto work = make_work(op.kind, std::move(outputs), inputs);
 

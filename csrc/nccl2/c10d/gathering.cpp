@@ -26,15 +26,21 @@ void check_even(const char* op, const Pieces& pieces) {
   if (!pieces.is_even) throw_value_error(op, "all tensors of the list must have the same size");
 }
 
+// Whether a list may be given to the engine as one block of memory. Where its tensors lie is each rank's own affair: our engine
+// matches both forms of a call, NCCL takes them for two operations.
+bool is_one_block(const Engine& engine, const Pieces& pieces) {
+  return pieces.is_even && pieces.is_block && engine.is_host();
+}
+
 EngineResult call_all_gather(const Engine& engine, const Buffer& in, const Pieces& out, CommHandle comm,
                              StreamHandle stream) {
-  if (out.is_even && out.is_block) return engine.nccl.all_gather(in.data, out.data[0], in.count, in.type, comm, stream);
+  if (is_one_block(engine, out)) return engine.nccl.all_gather(in.data, out.data[0], in.count, in.type, comm, stream);
   return engine.host.all_gather_v(in.data, out.data.data(), out.counts.data(), in.type, comm, stream);
 }
 
 EngineResult call_reduce_scatter(const Engine& engine, const Pieces& in, const Buffer& out, RedOp op, CommHandle comm,
                                  StreamHandle stream) {
-  if (in.is_even && in.is_block) {
+  if (is_one_block(engine, in)) {
     return engine.nccl.reduce_scatter(in.data[0], out.data, out.count, out.type, op, comm, stream);
   }
   return engine.host.reduce_scatter_v(in.data.data(), out.data, in.counts.data(), out.type, op, comm, stream);

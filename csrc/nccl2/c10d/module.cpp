@@ -4,6 +4,7 @@
 
 #include "nccl2/c10d/backend.h"
 #include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/gpu_memory.h"
 #include "nccl2/c10d/host_engine.h"
 
 namespace py = pybind11;
@@ -85,23 +86,26 @@ PYBIND11_MODULE(_C, m) {
 
   Class<GroupOptions, ::c10d::Backend::Options>(m, "Options", "Options of a group; see pycomms.Options.")
       .def(py::init([](std::chrono::milliseconds timeout, Connect connect, bool is_high_priority_stream,
-                       bool blocking_wait, int ranks_per_root, std::optional<NanCheck> nan_check) {
+                       bool blocking_wait, int ranks_per_root, std::optional<NanCheck> nan_check,
+                       bool register_segments) {
              auto options = c10::make_intrusive<GroupOptions>(timeout);
              options->connect = connect;
              options->is_high_priority_stream = is_high_priority_stream;
              options->blocking_wait = blocking_wait;
              options->ranks_per_root = ranks_per_root;
              options->nan_check = nan_check;
+             options->register_segments = register_segments;
              return options;
            }),
            py::kw_only(), py::arg("timeout") = kBackendDefaultTimeout, py::arg("connect") = Connect::kBackground,
            py::arg("is_high_priority_stream") = false, py::arg("blocking_wait") = false, py::arg("ranks_per_root") = -1,
-           py::arg("nan_check") = std::nullopt)
+           py::arg("nan_check") = std::nullopt, py::arg("register_segments") = false)
       .def_readwrite("connect", &GroupOptions::connect)
       .def_readwrite("is_high_priority_stream", &GroupOptions::is_high_priority_stream)
       .def_readwrite("blocking_wait", &GroupOptions::blocking_wait)
       .def_readwrite("ranks_per_root", &GroupOptions::ranks_per_root)
-      .def_readwrite("nan_check", &GroupOptions::nan_check);
+      .def_readwrite("nan_check", &GroupOptions::nan_check)
+      .def_readwrite("register_segments", &GroupOptions::register_segments);
 
   Class<Backend, ::c10d::Backend>(m, "Backend", "The nccl2 backend of pycomms.")
       .def(
@@ -113,6 +117,23 @@ PYBIND11_MODULE(_C, m) {
           "perform_nocolor_split",
           [](Backend& self, const std::optional<at::Device>&) { self.perform_nocolor_split(); },
           py::arg("device") = std::nullopt, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "register_mem_pool",
+          [](Backend& self, py::handle pool, bool symm) {
+            const PoolId id = pool_id("register_mem_pool", pool);
+            const py::gil_scoped_release gil;
+            self.register_mem_pool(id, symm);
+          },
+          py::arg("pool"), py::arg("symm") = false)
+      .def(
+          "deregister_mem_pool",
+          [](Backend& self, py::handle pool) {
+            const PoolId id = pool_id("deregister_mem_pool", pool);
+            const py::gil_scoped_release gil;
+            self.deregister_mem_pool(id);
+          },
+          py::arg("pool"))
+      .def_property_readonly("mem_allocator", [](const Backend&) { return nccl_allocator(); })
       .def(
           "shrink",
           [](Backend& self, const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,

@@ -30,6 +30,7 @@ struct GroupOptions : ::c10d::Backend::Options {
   Connect connect = Connect::kBackground;
   bool is_high_priority_stream = false;  // of asynchronous operations on a GPU
   bool blocking_wait = false;            // Work.wait() on a GPU blocks the host
+  bool register_segments = false;        // all of torch's memory on the GPU is registered with NCCL
   int ranks_per_root =
       -1;  // of NCCL's start: as many ranks get their own unique id; 0: one for all; -1: see docs/env.md
   std::optional<NanCheck> nan_check;  // none: whoever makes the group decides

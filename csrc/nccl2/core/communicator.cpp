@@ -59,13 +59,10 @@ void Communicator::apply_timeout(int64_t ns) {
   static_cast<void>(engine_.host.comm_set_timeout(comm_, ns));
 }
 
-EngineResult Communicator::settle(EngineResult result) {
-  if (result != nccl_abi::kInProgress) [[likely]]
-    return result;
-  const Deadline deadline = Deadline::after(timeout());
+EngineResult Communicator::settle(const Engine& engine, CommHandle comm, EngineResult result, Deadline deadline) {
   for (Backoff backoff; result == nccl_abi::kInProgress; backoff.pause()) {
     if (deadline.passed()) return nccl_abi::kTimeout;
-    const EngineResult asked = engine_.nccl.comm_get_async_error(comm_, &result);
+    const EngineResult asked = engine.nccl.comm_get_async_error(comm, &result);
     if (asked != nccl_abi::kSuccess) return asked;
   }
   return result;

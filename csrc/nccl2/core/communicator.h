@@ -16,6 +16,7 @@
 #include "nccl2/core/lane.h"
 #include "nccl2/core/lifecycle.h"
 #include "nccl2/core/op_state.h"
+#include "nccl2/core/registrations.h"
 #include "nccl2/core/rendezvous.h"
 
 namespace pycomms {
@@ -84,6 +85,10 @@ class Communicator final : private FailureSource {
   // The engine's own handle; null before it is ready and after its end. Valid as long as nobody ends the communicator.
   CommHandle engine_handle() const { return lifecycle_.is_ready() ? comm_ : nullptr; }
 
+  // What it has registered of the program's memory; null on the host. Set before the first operation.
+  void set_memory(std::shared_ptr<Registrations> memory) { memory_ = std::move(memory); }
+  Registrations* memory() const { return memory_.get(); }
+
   int64_t timeout() const { return timeout_.load(std::memory_order_relaxed); }
   void set_timeout(int64_t ns) { timeout_.store(ns, std::memory_order_relaxed); }
 
@@ -151,9 +156,17 @@ class Communicator final : private FailureSource {
   Error cannot(OpKind kind, const std::string& hint) const;
   void adopt(CommHandle comm);
   bool drain(Deadline deadline);
+  bool drop_memory();
+  void forget_memory();  // after the engine's communicator has gone
   void tell_members(const std::string& why);
   Error check_membership();
-  EngineResult settle(EngineResult result);  // waits for a call that a nonblocking communicator left in progress
+  // Waits for a call that a nonblocking communicator left in progress.
+  EngineResult settle(EngineResult result) {
+    if (result != nccl_abi::kInProgress) [[likely]]
+      return result;
+    return settle(engine_, comm_, result, Deadline::after(timeout()));
+  }
+  static EngineResult settle(const Engine& engine, CommHandle comm, EngineResult result, Deadline deadline);
   // The first half of abort(), which does not block. False when it has ended before.
   bool stop(const std::string& why);
   // Waits until nobody is inside; null when somebody stays, or it has never been connected.
@@ -175,6 +188,8 @@ class Communicator final : private FailureSource {
   std::atomic<int> owed_{0};  // that other ranks may depend on: all but receives
   std::atomic<int> receives_{0};
 
+  std::shared_ptr<Registrations> memory_;  // shared with the thread that ends the engine's communicator
+  bool is_drained_ = false;                // set by shutdown()
   std::unique_ptr<Rendezvous> rendezvous_;
   std::atomic<bool> started_{false};
   CommHandle comm_ = nullptr;  // set before kConnecting, constant until the gate is closed and empty

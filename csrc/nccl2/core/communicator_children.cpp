@@ -1,5 +1,8 @@
 // Communicators that the engine makes of another one: a part of its members.
+#include <algorithm>
+
 #include "nccl2/core/communicator.h"
+#include "nccl2/core/interrupt.h"
 
 namespace pycomms {
 
@@ -60,10 +63,19 @@ nccl_abi::Config Communicator::begin_child(const CommunicatorOptions& child, Dea
   return config;
 }
 
+// Not for one that ends meanwhile: whoever ends it waits for us.
 Error Communicator::wait_until_idle(OpKind kind, Deadline deadline) {
-  if (wait_for_pending(deadline)) return {};
-  return make_error(ErrorKind::kTimeout,
-                    std::string("cannot ") + traits(kind).name + ": earlier operations are still in flight");
+  for (;;) {
+    const int64_t look = std::min(deadline.ns(), now_ns() + kInterruptPoll);
+    if (lane_->in_flight().wait_until_empty(Deadline::at(look), nullptr)) return {};
+    if (lifecycle_.has_ended()) return first_error();
+    if (options_.interrupted != nullptr && options_.interrupted()) {
+      return make_error(ErrorKind::kInterrupted, std::string(traits(kind).name) + ": interrupted");
+    }
+    if (!deadline.passed()) continue;
+    return make_error(ErrorKind::kTimeout,
+                      std::string("cannot ") + traits(kind).name + ": earlier operations are still in flight");
+  }
 }
 
 }  // namespace pycomms

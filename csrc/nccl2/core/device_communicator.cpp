@@ -17,9 +17,7 @@ constexpr int64_t kNewsOfDeath = 20 * kMillisecond;
 Error DeviceCommunicator::open(const GateHolder& inside, const std::shared_ptr<DeviceOp>& op, StreamHandle stream,
                                const IssueOptions& options) {
   Communicator& c = *communicator_;
-  if (!inside || !c.lifecycle_.is_ready() || c.was_forked()) {
-    if (Error error = c.check(op->kind())) return error;
-  }
+  if (Error error = check_open(inside, op->kind())) return error;
   op->set_sequence(is_point_to_point(op->kind()) ? 0 : c.next_sequence());
   const bool captured = events_.is_capturing(stream);
   if (!captured) forget_captured();
@@ -70,6 +68,10 @@ Error DeviceCommunicator::play_sequels(DeviceOp& op) {
       if (sequel->has_move()) moving.push_back(sequel.get());
     }
     if (moving.empty()) return {};
+    // The memory of this round may have an address that is registered from before.
+    if (c.memory() != nullptr && c.memory()->is_stale()) {
+      if (Error error = refresh_open(op.kind())) return c.fail(std::move(error));
+    }
     EngineResult first = c.engine_.nccl.group_start();
     for (size_t i = 0; i < moving.size() && (first == nccl_abi::kSuccess || first == nccl_abi::kInProgress); ++i) {
       first = moving[i]->move(c.engine_, c.comm_, op.stream());
@@ -235,7 +237,8 @@ void DeviceCommunicator::lose(Error why) {
   communicator_->lane_->in_flight().cancel_all(first);
   if (!communicator_->stop(first.detail().message)) return;
   Reaper::instance().abort(
-      {&communicator_->engine_.nccl, [self = shared_from_this()] { return self->communicator_->release_handle(); }},
+      {&communicator_->engine_.nccl, [self = shared_from_this()] { return self->communicator_->release_handle(); },
+       [self = shared_from_this()] { self->communicator_->forget_memory(); }},
       Reaper::Wait::kNo);
 }
 

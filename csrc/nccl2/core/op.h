@@ -36,7 +36,9 @@ namespace pycomms {
   X(kSplit, "split", "nccl2:split")                                                                            \
   X(kShrink, "shrink", "nccl2:shrink")                                                                         \
   X(kSuspend, "suspend", "nccl2:suspend")                                                                      \
-  X(kResume, "resume", "nccl2:resume")
+  X(kResume, "resume", "nccl2:resume")                                                                         \
+  X(kRegisterPool, "register_mem_pool", "nccl2:register_mem_pool")                                             \
+  X(kDeregisterPool, "deregister_mem_pool", "nccl2:deregister_mem_pool")
 
 enum class OpKind : uint8_t {
 #define PYCOMMS_OP_KIND(kind, name, title) kind,

@@ -27,8 +27,12 @@ class Reaper::Batch {
   // Several communicators of one engine are one group: each is told to stop before the first is waited for.
   void run() {
     std::map<const NcclApi*, std::vector<CommHandle>> handles;
+    std::vector<std::function<void()>> ended;
     for (Victim& victim : victims_) {
-      if (CommHandle comm = victim.take()) handles[victim.nccl].push_back(comm);
+      CommHandle comm = victim.take();
+      if (comm == nullptr) continue;
+      handles[victim.nccl].push_back(comm);
+      if (victim.ended) ended.push_back(std::move(victim.ended));
     }
     victims_.clear();
     for (const auto& [nccl, comms] : handles) {
@@ -37,6 +41,7 @@ class Reaper::Batch {
       for (const CommHandle comm : comms) static_cast<void>((nccl->*end_)(comm));
       if (grouped) static_cast<void>(nccl->group_end());
     }
+    for (const auto& call : ended) call();
     done_.store(1, std::memory_order_seq_cst);
     futex_wake_all(done_);
   }
@@ -95,8 +100,8 @@ void Reaper::abort(Victim victim, Wait wait) {
   run(std::make_shared<Batch>(std::move(alone), &NcclApi::comm_abort), wait);
 }
 
-void Reaper::destroy(const NcclApi& nccl, CommHandle comm) {
-  std::vector<Victim> alone{{&nccl, [comm] { return comm; }}};
+void Reaper::destroy(const NcclApi& nccl, CommHandle comm, std::function<void()> ended) {
+  std::vector<Victim> alone{{&nccl, [comm] { return comm; }, std::move(ended)}};
   run(std::make_shared<Batch>(std::move(alone), &NcclApi::comm_destroy), Wait::kYes);
 }
 

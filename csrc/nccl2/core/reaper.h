@@ -24,6 +24,7 @@ class Reaper {
     // On the helper thread: waits until nobody uses the handle any more, and gives it. Null: somebody does, and it is better
     // leaked than freed under him.
     std::function<CommHandle()> take;
+    std::function<void()> ended = nullptr;  // on the helper thread: the handle is gone
   };
   using StartThread = std::function<Result<std::thread>(std::function<void()> body)>;
 
@@ -54,7 +55,7 @@ class Reaper {
   // Aborts it. Waits until that is done, but not for ever, unless it is done when a Together of this thread ends.
   void abort(Victim victim, Wait wait);
   // Destroys a communicator that has been finalized.
-  void destroy(const NcclApi& nccl, CommHandle comm);
+  void destroy(const NcclApi& nccl, CommHandle comm, std::function<void()> ended);
   // Starts what no thread could be started for.
   void retry();
 
