@@ -13,7 +13,8 @@ NATIVE := setup_ext.py CMakeLists.txt $(shell find csrc cmake -name '*.h' -o -na
 VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
-.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank emulator cuda upstream-part upstream bench docs format tidy clean
+.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank multihost emulator cuda gpu upstream-part upstream \
+        bench docs format tidy clean
 .NOTPARALLEL:
 
 help:
@@ -22,8 +23,10 @@ help:
 	@echo "make test       all tests that fit in a few minutes"
 	@echo "make lint       ruff, mypy, clang-format"
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
+	@echo "make multihost  tests on several hosts, which are network namespaces here (needs root, or skips itself)"
 	@echo "make emulator   tests of the emulated CUDA, on a torch for CUDA 13 (no GPU needed)"
 	@echo "make cuda       tests of GPU tensors on the emulated CUDA (no GPU needed)"
+	@echo "make gpu        our backend on the GPUs of this machine, with the torch of PYTHON (5 minutes)"
 	@echo "make upstream   torch's own distributed suite, whole, at 2 and 3 ranks (10 minutes)"
 	@echo "make bench      us, gloo and the MPIs, interleaved"
 	@echo "make docs       the generated pages of docs/"
@@ -48,7 +51,7 @@ demo: setup
 	$(PY) examples/demo.py
 
 # Each step prints its own summary; the first that fails ends the run.
-test: unit cpp-test multirank emulator cuda upstream-part
+test: unit cpp-test multirank multihost emulator cuda upstream-part
 	$(say) "all tests passed"
 
 unit: setup
@@ -67,6 +70,10 @@ multirank: setup
 	$(say) "multirank tests"
 	$(PY) -m pytest -q tests/multirank
 
+multihost: setup
+	$(say) "hosts in network namespaces"
+	$(PY) -m pytest -q tests/multihost
+
 # A pytest of its own: the emulator must be loaded before torch.
 emulator: setup
 	$(say) "the emulated CUDA"
@@ -76,6 +83,11 @@ emulator: setup
 cuda: setup
 	$(say) "GPU tensors on the emulated CUDA"
 	$(PY) -m pytest -q tests/cuda
+
+# With the torch that this machine has: nothing is installed, and the extension is built in place.
+gpu:
+	@mkdir -p out
+	$(PYTHON) -m tests.gpu --json out/gpu.json
 
 upstream-part: setup
 	$(say) "torch's own suite, the part that touches every op"
@@ -98,7 +110,7 @@ lint: setup
 	ruff check .
 	ruff format --check .
 	mypy
-	find csrc tests bench/native \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format --dry-run --Werror
+	find csrc tests bench/native launch \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format --dry-run --Werror
 
 tidy: plain
 	$(PIP) install clang-tidy
@@ -107,7 +119,7 @@ tidy: plain
 format: setup
 	ruff check --fix .
 	ruff format .
-	find csrc tests bench/native \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format -i
+	find csrc tests bench/native launch \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format -i
 
 clean:
 	rm -rf build dist out pycomms/lib pycomms/_C.*.so

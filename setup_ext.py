@@ -22,6 +22,7 @@ from torch.utils.cpp_extension import BuildExtension, CppExtension, include_path
 ROOT = Path(__file__).resolve().parent
 CSRC = ROOT / "csrc"
 WITH_TORCH = CSRC / "nccl2" / "c10d"
+CUDA_NAMES = WITH_TORCH / "cuda_names"  # stands in for CUDA's headers, of which torch's own mention a few names
 
 # Tools that pip put beside this interpreter win over those of the system, whether or not the environment is activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -37,6 +38,26 @@ def gpu_support() -> str:
     if torch.version.cuda is None:
         return "not with this torch, which is built without CUDA"
     return f"with the CUDA {torch.version.cuda} and the NCCL that this torch loads; no CUDA header is needed"
+
+
+def sees_cuda_allocator() -> bool:
+    """Whether torch's header of its CUDA allocator compiles with our few names of CUDA (docs/adr/0007)."""
+    if torch.version.cuda is None:
+        return False
+    options = [
+        f"-I{CUDA_NAMES}",
+        *(f"-I{path}" for path in include_paths()),
+        "-std=c++20",
+        "-fsyntax-only",
+        "-x",
+        "c++",
+        "-",
+    ]
+    source = "#include <c10/cuda/CUDACachingAllocator.h>\n"
+    compiler = os.environ.get("CXX", "c++").split()
+    return (
+        subprocess.run([*compiler, *options], input=source, capture_output=True, text=True, check=False).returncode == 0
+    )
 
 
 class BuildExt(BuildExtension):
@@ -57,6 +78,12 @@ class BuildExt(BuildExtension):
 
     def build_extension(self, ext: Extension) -> None:
         ext.sources = self._united(ext.sources)
+        if sees_cuda_allocator():
+            ext.define_macros.append(("PYCOMMS_CUDA_ALLOCATOR_EVENTS", "1"))
+        elif torch.version.cuda is not None:
+            print(
+                "pycomms: this torch's CUDA allocator is not known: no registered memory", file=sys.stderr, flush=True
+            )
         super().build_extension(ext)
 
     def get_outputs(self) -> list[str]:
@@ -95,7 +122,8 @@ class BuildExt(BuildExtension):
 def _extension() -> Extension:
     sources = sorted([*CSRC.glob("base/**/*.cpp"), *CSRC.glob("nccl2/**/*.cpp")])
     # Named as system folders too, so that warnings are about our code and not about torch's headers.
-    system = [option for path in include_paths() for option in ("-isystem", path)]
+    paths = [str(CUDA_NAMES), *include_paths()]
+    system = [option for path in paths for option in ("-isystem", path)]
     extension: Extension = CppExtension(
         "pycomms._C",
         [str(s.relative_to(ROOT)) for s in sources],

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pycomms
-from pycomms._config import PREFIX, Config
+from pycomms._config import Config, variable_of
 
 PAGE = Path(__file__).with_name("env.md")
 INTRODUCTION = """# Environment variables
@@ -25,7 +25,7 @@ pycomms reads them once, when the first group is made. A value that makes no sen
 
 
 def page() -> str:
-    rows = [f"| `{PREFIX}{f.name.upper()}` | {f.metadata['help']} | {_default(f)} |" for f in fields(Config)]
+    rows = [f"| `{variable_of(f.name)}` | {f.metadata['help']} | {_default(f)} |" for f in fields(Config)]
     return INTRODUCTION + "\n".join(rows) + "\n\nThis page is made by `make docs` from `pycomms/_config.py`.\n"
 
 
@@ -33,6 +33,8 @@ def _default(f: Field[Any]) -> str:
     if isinstance(f.default, Path):
         package = Path(pycomms.__file__).parent
         return f"`{f.default.relative_to(package.parent).as_posix()}` beside the package"
+    if isinstance(f.default, bool):
+        return f"`{int(f.default)}`"
     return f"`{f.default}`" if f.default else "empty"
 
 

@@ -6,6 +6,7 @@ import at all. Importing starts no thread, opens no socket and creates no CUDA c
 
 from pycomms._register import builtin_nccl2, register
 from pycomms._version import __version__
+from pycomms._versions import NcclVersion, nccl_version
 from pycomms.errors import (
     CollectiveMismatch,
     CollectiveTimeout,
@@ -13,10 +14,11 @@ from pycomms.errors import (
     CommunicatorRevoked,
     EngineError,
     Interrupted,
+    NotFinite,
     PeerFailure,
     PycommsError,
 )
-from pycomms.process_group import Connect, Options
+from pycomms.process_group import Connect, NanCheck, Options, shrink_group
 
 __all__ = [
     "CollectiveMismatch",
@@ -26,12 +28,17 @@ __all__ = [
     "Connect",
     "EngineError",
     "Interrupted",
+    "NanCheck",
+    "NcclVersion",
+    "NotFinite",
     "Options",
     "PeerFailure",
     "PycommsError",
     "__version__",
     "builtin_nccl2",
+    "nccl_version",
     "register",
+    "shrink_group",
 ]
 
 register()

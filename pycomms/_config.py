@@ -1,9 +1,9 @@
-"""What the environment says, read once. The only module that reads ``os.environ``."""
+"""What the environment says, read once. The only module that touches ``os.environ``."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 PREFIX = "PYCOMMS_"
 
 
-def _help(text: str) -> dict[str, str]:
-    return {"help": text}
+def _help(text: str, variable: str = "") -> dict[str, str]:
+    """variable: where it is not ``PYCOMMS_<FIELD>``, because users of other backends know it."""
+    return {"help": text, "variable": variable}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """One field per variable ``PYCOMMS_<FIELD>``; docs/env.md is generated from it."""
+    """One field per variable, ``PYCOMMS_<FIELD>`` unless it says otherwise; docs/env.md is generated from it."""
 
     engine: Path = field(
         default=Path(__file__).parent / "lib" / "libhostccl.so",
@@ -34,6 +35,31 @@ class Config:
         default="background",
         metadata=_help("when a group without options connects its ranks: background, eager or lazy"),
     )
+    deterministic: bool = field(
+        default=False,
+        metadata=_help("1: NCCL does not add in network switches (NVLS), whose order is not fixed"),
+    )
+    ranks_per_root: int = field(
+        default=128,
+        metadata=_help(
+            "GPU groups of more ranks start with several unique ids, one for as many ranks; 0: with one",
+            variable="TORCH_NCCL_RANKS_PER_ROOT",
+        ),
+    )
+    nan_check: str = field(
+        default="off",
+        metadata=_help(
+            "what a group without that option looks for in the data of its operations: off, nan or nan_and_inf. "
+            "While it is not set, `TORCH_NCCL_NAN_CHECK=1` means nan"
+        ),
+    )
+    register_segments: bool = field(
+        default=False,
+        metadata=_help(
+            "1: all of torch's memory on a GPU is registered with the NCCL of every group that works with it; "
+            "torch's `TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK` says the same"
+        ),
+    )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Config:
@@ -43,13 +69,72 @@ class Config:
             engine=Path(environment.get(f"{PREFIX}ENGINE", default.engine)),
             vector_width=environment.get(f"{PREFIX}VECTOR_WIDTH", default.vector_width),
             connect=environment.get(f"{PREFIX}CONNECT", default.connect),
+            register_segments=_is_set(environment, f"{PREFIX}REGISTER_SEGMENTS", *_TORCHS_REGISTER_SEGMENTS),
+            deterministic=_flag(environment, f"{PREFIX}DETERMINISTIC", default=default.deterministic),
+            ranks_per_root=_count(environment, "TORCH_NCCL_RANKS_PER_ROOT", default.ranks_per_root),
+            nan_check=environment.get(f"{PREFIX}NAN_CHECK", _torch_nan_check(environment) or default.nan_check),
         )
         if config.connect not in ("background", "eager", "lazy"):
             raise ValueError(f"{PREFIX}CONNECT must be background, eager or lazy, not {config.connect!r}")
+        if config.nan_check not in ("off", "nan", "nan_and_inf"):
+            raise ValueError(f"{PREFIX}NAN_CHECK must be off, nan or nan_and_inf, not {config.nan_check!r}")
         return config
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a field of Config."""
+    known = str(next(f for f in fields(Config) if f.name == name).metadata["variable"])
+    return known or f"{PREFIX}{name.upper()}"
+
+
+def turn_nvls_off() -> None:
+    """For communicators that NCCL makes from here on, if it has made none yet and the user has not chosen himself."""
+    if "NCCL_ALGO" not in os.environ:
+        os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+
+
+_TORCHS_REGISTER_SEGMENTS = ("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK")
+_YES = ("1", "y", "yes", "t", "true")
+_NO = ("", "0", "n", "no", "f", "false")
+
+
+def _is_set(environment: Mapping[str, str], *names: str) -> bool:
+    """The first of these variables that is set decides; as torch spells yes and no."""
+    name = next((name for name in names if name in environment), None)
+    if name is None:
+        return False
+    value = environment[name].lower()
+    if value not in _YES + _NO:
+        raise ValueError(f"{name} must be 0 or 1, not {environment[name]!r}")
+    return value in _YES
+
+
+def _flag(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
+    value = environment.get(name, "1" if default else "0")
+    if value not in ("0", "1"):
+        raise ValueError(f"{name} must be 0 or 1, not {value!r}")
+    return value == "1"
+
+
+def _count(environment: Mapping[str, str], name: str, default: int) -> int:
+    value = environment.get(name, str(default))
+    if not value.isdecimal():
+        raise ValueError(f"{name} must be a whole number, 0 or more, not {value!r}")
+    return int(value)
+
+
+def _torch_nan_check(environment: Mapping[str, str]) -> str | None:
+    """torch's own switch for its NCCL backends, in our words."""
+    said = environment.get("TORCH_NCCL_NAN_CHECK", "").lower()
+    return "nan" if said in ("1", "t", "true", "y", "yes") else None
 
 
 @cache
 def config() -> Config:
     """The configuration of this process."""
     return Config.from_environment(os.environ)
+
+
+def set_in_environment(variables: Mapping[str, str]) -> None:
+    """For libraries that look there, as they do under torchrun."""
+    os.environ.update(variables)

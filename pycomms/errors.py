@@ -8,10 +8,12 @@
         ├── CommunicatorRevoked   a member gave the communicator up for all
         ├── CommunicatorClosed    this process closed or aborted it
         ├── Interrupted           Ctrl-C ended an operation halfway, on this rank or on another
+        ├── NotFinite             NaN or an infinity in the data, in a group that looks for them
         └── EngineError           the engine or the operating system refused something
 
 Wrong arguments raise ValueError, TypeError or NotImplementedError on the rank that gave them, before anything is sent.
-The first error of a communicator is kept: every later operation of the group raises it again.
+The first error of a communicator is kept: every later operation of the group raises it again. NotFinite is not one of
+these: the group goes on.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ __all__ = [
     "CommunicatorRevoked",
     "EngineError",
     "Interrupted",
+    "NotFinite",
     "PeerFailure",
     "PycommsError",
 ]
@@ -82,6 +85,13 @@ class Interrupted(PycommsError):
     """Ctrl-C ended an operation halfway, on this rank or on another."""
 
 
+class NotFinite(PycommsError):
+    """The data of an operation holds NaN or an infinity; raised only in groups with ``Options(nan_check=...)``.
+
+    Concerns this operation on this rank: the group is not failed by it.
+    """
+
+
 class EngineError(PycommsError):
     """The engine or the operating system refused something."""
 
@@ -93,6 +103,7 @@ _BY_KIND: dict[str, type[PycommsError]] = {
     "revoked": CommunicatorRevoked,
     "closed": CommunicatorClosed,
     "interrupted": Interrupted,
+    "not_finite": NotFinite,
     "system": EngineError,
 }
 

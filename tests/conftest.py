@@ -15,6 +15,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pycomms")
     group.addoption("--backend", default="nccl2", help="backend that the multi-rank tests run on (nccl2, gloo)")
     group.addoption("--long", action="store_true", help="run the long versions: 10,000 random operations, more trials")
+    group.addoption(
+        "--conformance",
+        choices=("emulated", "real"),
+        help="of tests/cuda_emulator: only what has to hold of any CUDA, on the emulator or on a real GPU",
+    )
     group.addoption("--seed", type=int, default=None, help="seed of the random programs (default: fixed)")
 
 

@@ -6,10 +6,11 @@ import atexit
 from functools import cache
 from typing import TYPE_CHECKING
 
+import torch
 from torch._C._distributed_c10d import Backend
 
 from pycomms import _C
-from pycomms._config import config
+from pycomms._config import config, turn_nvls_off
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import _DistributedBackendOptions
@@ -24,8 +25,15 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
     """
     own = _options(options)
     own._timeout = opts.timeout
+    if own.nan_check is None:
+        own.nan_check = _C.NanCheck.__members__[config().nan_check.upper()]
     own.group_name = opts.group_id
+    own.register_segments = own.register_segments or config().register_segments
     own.global_ranks_in_group = opts.global_ranks_in_group
+    if own.ranks_per_root < 0:
+        own.ranks_per_root = config().ranks_per_root
+    if config().deterministic or torch.are_deterministic_algorithms_enabled():
+        turn_nvls_off()
     _leave_at_exit()
     parent = getattr(opts, "split_from", None)  # torch >= 2.14 splits groups of a bound device
     if isinstance(parent, _C.Backend):

@@ -24,6 +24,9 @@ struct State {
   std::atomic<int> count{2};
   std::atomic<int> user_rank{0};
   std::atomic<EngineResult> split{nccl_abi::kSuccess};
+  std::atomic<EngineResult> suspend{nccl_abi::kSuccess};
+  std::atomic<int> suspended{0}, resumed{0};
+  std::atomic<int> shrink_flags{-1};  // of the last call
   hostccl::Failure communicator_failure{};
   hostccl::Failure call_failure{};
   std::atomic<int64_t> timeout{0};
@@ -114,6 +117,19 @@ inline const Engine& reset() {
     *child = handle();
     return state->split;
   };
+  nccl.comm_shrink = [](CommHandle, int*, int, CommHandle* child, nccl_abi::Config*, int flags) -> EngineResult {
+    *child = handle();
+    state->shrink_flags = flags;
+    return state->split;
+  };
+  nccl.comm_suspend = [](CommHandle, int) -> EngineResult {
+    ++state->suspended;
+    return state->suspend;
+  };
+  nccl.comm_resume = [](CommHandle) {
+    ++state->resumed;
+    return nccl_abi::kSuccess;
+  };
   nccl.comm_finalize = [](CommHandle) {
     ++state->finalized;
     return nccl_abi::kSuccess;
@@ -198,8 +214,8 @@ class Runtime final : public DeviceRuntime {
 
 class Meeting final : public Rendezvous {
  public:
-  Error publish(const UniqueId&) override { return {}; }
-  Error fetch(UniqueId* id, Deadline) override {
+  Error publish(int, const UniqueId&) override { return {}; }
+  Error fetch(int, int, UniqueId* id, Deadline) override {
     *id = UniqueId{{'i', 'd'}};
     return {};
   }

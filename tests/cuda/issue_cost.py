@@ -15,11 +15,23 @@ import multiprocessing
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 BACKENDS = ("nccl2", "builtin_nccl2", "nccl")
 _TURNS = 7
 _CALLS = 400
+
+
+def cost_us(issue: Callable[[], Any], calls: int) -> float:
+    """CPU time of this thread for a call, and for the wait for its work if it gives one."""
+    start = time.thread_time_ns()
+    for _ in range(calls):
+        work = issue()
+        if work is not None:
+            work.wait()
+    return (time.thread_time_ns() - start) / calls / 1000
 
 
 def _measure(backend: str, port: int, is_async: bool) -> float:
@@ -37,12 +49,7 @@ def _measure(backend: str, port: int, is_async: bool) -> float:
     costs = []
     for _ in range(_TURNS):
         torch.cuda.synchronize()
-        start = time.thread_time_ns()
-        for _ in range(_CALLS):
-            work = dist.all_reduce(tensor, async_op=is_async)
-            if work is not None:
-                work.wait()
-        costs.append((time.thread_time_ns() - start) / _CALLS / 1000)
+        costs.append(cost_us(lambda: dist.all_reduce(tensor, async_op=is_async), _CALLS))
         torch.cuda.synchronize()
     dist.destroy_process_group()
     return statistics.median(costs)

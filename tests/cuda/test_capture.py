@@ -18,7 +18,7 @@ from tests.multirank._errors import Caught, catch, needed
 from tests.multirank._harness import Ranks, context
 from tests.multirank._ops import MOVING, REDUCING, Case, Result
 
-from ._delays import DELAYS
+from ._delays import DELAYS, delayed
 from ._staged import Staged, expected_results, wrong
 
 _COUNT = 77
@@ -40,10 +40,8 @@ def _cases(world: int, every_reduction: bool) -> list[Case]:
 
 
 def capture_each(rank: int, world: int, delays: str, every_reduction: bool) -> list[str]:
-    from ._preload import emulator  # on a rank only
-
     failures: list[str] = []
-    with emulator.delays(DELAYS[delays]):
+    with delayed(delays):
         for case in _cases(world, every_reduction):
             site = Staged(case, rank, world, device="cuda")
             failures += [f"{case}, before: {error}" for error in map(Result.error, site.run()) if error]
@@ -78,7 +76,7 @@ def _step(x: torch.Tensor, world: int, side: torch.cuda.Stream) -> torch.Tensor:
         c = a * 3
         dist.broadcast(c, 0)
     gathered = torch.empty(world * x.numel(), device="cuda", dtype=x.dtype)
-    second: Any = dist.all_gather_single(gathered, b, async_op=True)
+    second: Any = dist.all_gather_into_tensor(gathered, b, async_op=True)
     torch.cuda.current_stream().wait_stream(side)
     second.wait()
     return gathered.view(world, -1).sum(0) + c
@@ -91,9 +89,7 @@ def _step_alone(xs: list[torch.Tensor]) -> torch.Tensor:
 
 
 def capture_several(rank: int, world: int, delays: str) -> None:
-    from ._preload import emulator  # on a rank only
-
-    with emulator.delays(DELAYS[delays]):
+    with delayed(delays):
         x = torch.zeros(1000, dtype=torch.int64, device="cuda")
         side = torch.cuda.Stream()
         _step(x, world, side)
@@ -165,8 +161,6 @@ def test_the_first_operation_of_a_group(ranks: Ranks) -> None:
 
 def forget_in_capture(rank: int, world: int, delays: str) -> None:
     """The memory of an input may not go to others in the graph before the operation has read it."""
-    from ._preload import emulator  # on a rank only
-
     x = torch.zeros(5000, device="cuda")
     dist.all_reduce(x)
     graph = torch.cuda.CUDAGraph()
@@ -175,13 +169,13 @@ def forget_in_capture(rank: int, world: int, delays: str) -> None:
         for _ in range(4):
             temporary = x + 1
             out = torch.empty(world * 5000, device="cuda")
-            dist.all_gather_single(out, temporary, async_op=True)
+            dist.all_gather_into_tensor(out, temporary, async_op=True)
             del temporary
             outs.append(out)
             torch.full((5000,), -1.0, device="cuda")
         last: Any = dist.all_reduce(x.clone(), async_op=True)
         last.wait()
-    with emulator.delays(DELAYS[delays]):
+    with delayed(delays):
         for value in range(5):
             x.fill_(float(value + rank))
             graph.replay()
@@ -195,12 +189,10 @@ def test_a_work_that_is_dropped_in_a_capture(ranks: Ranks, delays: str) -> None:
 
 
 def wait_across(rank: int, world: int) -> Caught:
-    from ._preload import emulator  # on a rank only
-
     x = torch.ones(100, device="cuda")
     y = torch.ones(100, device="cuda")
     dist.all_reduce(y)
-    with emulator.delays(DELAYS["300us"]):
+    with delayed("300us"):
         graph = torch.cuda.CUDAGraph()
         stream = torch.cuda.Stream()
         torch.cuda.synchronize()

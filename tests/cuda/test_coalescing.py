@@ -17,7 +17,7 @@ from tests.multirank._errors import needed
 from tests.multirank._harness import Ranks, context
 from tests.multirank._ops import MOVING, OPERATIONS, REDUCING, Case, Result, Site
 
-from ._delays import DELAYS
+from ._delays import DELAYS, delayed
 
 
 def _device() -> torch.device:
@@ -47,11 +47,9 @@ def _can_be_in_a_block(op: str) -> bool:
 
 
 def everything_in_a_block(rank: int, world: int, is_async: bool, delays: str) -> list[str]:
-    from ._preload import emulator  # on a rank only
-
     counts = tuple(64 + rank for rank in range(world))
     failures: list[str] = []
-    with emulator.delays(DELAYS[delays]):
+    with delayed(delays):
         for ops in ([op for op in (*MOVING, *REDUCING) if _can_be_in_a_block(op)], ["broadcast"], ["all_to_all"]):
             sites: list[tuple[Site, list[Result]]] = []
             with _block() as works:
@@ -85,10 +83,8 @@ def test_every_operation_in_one_block(ranks: Ranks, world: int, is_async: bool, 
 
 def batch(rank: int, world: int, delays: str) -> None:
     """Everybody with everybody, sends first: one after the other these would wait for each other."""
-    from ._preload import emulator  # on a rank only
-
     others = [peer for peer in range(world) if peer != rank]
-    with emulator.delays(DELAYS[delays]):
+    with delayed(delays):
         for step in range(5):
             out = {peer: torch.zeros(1000, device="cuda") for peer in others}
             sends = [dist.P2POp(dist.isend, torch.full((1000,), 10.0 * rank + step, device="cuda"), p) for p in others]
@@ -127,10 +123,8 @@ def test_cpu_and_gpu_in_one_block(ranks: Ranks, is_async: bool) -> None:
 
 def on_two_streams(rank: int, world: int) -> None:
     """Each tensor is written on a stream of its own just before its operation is added to the block."""
-    from ._preload import emulator  # on a rank only
-
     streams = [torch.cuda.Stream() for _ in range(3)]
-    with emulator.delays(DELAYS["300us"]):
+    with delayed("300us"):
         for step in range(10):
             tensors = []
             with _coalescing_manager(device=_device(), async_ops=True) as manager:
@@ -225,3 +219,21 @@ def coalesced_calls(rank: int, world: int) -> None:
 
 def test_calls_with_lists(ranks: Ranks) -> None:
     ranks.run(coalesced_calls, world=2)
+
+
+def lists_that_lie_differently(rank: int, world: int) -> None:
+    """On one rank the tensors of a list follow each other in memory, on the others they do not."""
+    pieces = torch.zeros(2 * world, 128, device="cuda")
+    outs = list(pieces[:world]) if rank == 0 else list(pieces[::2])
+    dist.all_gather(outs, torch.full((128,), float(rank), device="cuda"))
+    assert [out[5].item() for out in outs] == [float(source) for source in range(world)]
+    for source, out in enumerate(outs):
+        out.fill_(float(source))
+    mine = torch.zeros(128, device="cuda")
+    dist.reduce_scatter(mine, outs)
+    assert mine.tolist() == [float(world * rank)] * 128
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_where_the_tensors_of_a_list_lie(ranks: Ranks, world: int) -> None:
+    ranks.run(lists_that_lie_differently, world=world)

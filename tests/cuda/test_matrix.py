@@ -20,7 +20,7 @@ def nccl_can_move(case: Case) -> bool:
 
 
 def nccl_can_reduce(case: Case) -> bool:
-    """docs/gpu.md lists what it cannot."""
+    """Without being composed: test_composed_reductions.py has the others."""
     if case.dtype is torch.bool:
         return case.reduction != "BXOR"
     return case.dtype not in NCCL_CANNOT_COMPUTE and case.reduction not in BITWISE

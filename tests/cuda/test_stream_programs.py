@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from tests.multirank._harness import Ranks
 
-from ._delays import DELAYS
+from ._delays import DELAYS, delayed
 
 _MODULUS = 1_000_003
 _TENSORS = 4
@@ -128,9 +128,7 @@ class Program:
 
 
 def play(rank: int, world: int, seeds: range, delays: str) -> int:
-    from ._preload import emulator  # on a rank only
-
-    with emulator.delays(DELAYS[delays]):
+    with delayed(delays):
         for seed in seeds:
             program = Program(seed, rank, world)
             program.run()

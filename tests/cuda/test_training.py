@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tests.multirank._harness import Ranks
 
-from ._delays import DELAYS
+from ._delays import DELAYS, delayed
 
 _STEPS = 5
 _BATCH = 8  # per rank
@@ -49,10 +49,8 @@ def _alone(world: int) -> list[float]:
 
 
 def train(rank: int, world: int, kind: str, delays: str) -> list[float]:
-    from ._preload import emulator  # on a rank only
-
     inputs, targets = (whole[:, rank * _BATCH : (rank + 1) * _BATCH].cuda() for whole in _data(world))
-    with emulator.delays(DELAYS[delays]):
+    with delayed(delays):
         model = _model().cuda()
         if kind == "ddp":
             losses = _losses(DistributedDataParallel(model, bucket_cap_mb=1), inputs, targets)
@@ -65,13 +63,15 @@ def train(rank: int, world: int, kind: str, delays: str) -> list[float]:
         return everyone.tolist()
 
 
+def train_as_one_process(rank: int, world: int, kind: str, delays: str) -> None:
+    assert train(rank, world, kind, delays) == pytest.approx(_alone(world), rel=1e-9)
+
+
 @pytest.mark.parametrize("delays", DELAYS)
 @pytest.mark.parametrize("world", [2, 4])
 @pytest.mark.parametrize("kind", ["ddp", "fsdp2"])
 def test_training_is_that_of_one_process(ranks: Ranks, kind: str, world: int, delays: str) -> None:
-    expected = _alone(world)
-    for losses in ranks.run(train, kind, delays, world=world, timeout=110.0):
-        assert losses == pytest.approx(expected, rel=1e-9)
+    ranks.run(train_as_one_process, kind, delays, world=world, timeout=110.0)
 
 
 def use_dtensor(rank: int, world: int) -> None:

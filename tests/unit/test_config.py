@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from pycomms._config import PREFIX, Config
+from pycomms._config import Config, variable_of
 
-VALUES = {"ENGINE": "/elsewhere/libhostccl.so", "VECTOR_WIDTH": "avx2", "CONNECT": "lazy"}
+VALUES = {
+    "engine": "/elsewhere/libhostccl.so",
+    "vector_width": "avx2",
+    "connect": "lazy",
+    "deterministic": "1",
+    "ranks_per_root": "2",
+    "nan_check": "nan",
+}
 
 
 def test_nothing_said_is_the_default() -> None:
@@ -17,12 +24,25 @@ def test_nothing_said_is_the_default() -> None:
 
 
 def test_every_field_is_read() -> None:
-    assert {f.name.upper() for f in fields(Config)} == set(VALUES)
-    config = Config.from_environment({PREFIX + name: value for name, value in VALUES.items()})
-    assert {name.upper(): str(value) for name, value in asdict(config).items()} == VALUES
+    assert {f.name for f in fields(Config)} == set(VALUES)
+    config = Config.from_environment({variable_of(name): value for name, value in VALUES.items()})
+    assert {name: str(int(v) if v is True else v) for name, v in asdict(config).items()} == VALUES
     assert isinstance(config.engine, Path)
+    assert config.deterministic is True
+
+
+def test_the_nan_check_of_torch_counts_while_ours_is_not_set() -> None:
+    assert Config.from_environment({"TORCH_NCCL_NAN_CHECK": "1"}).nan_check == "nan"
+    assert Config.from_environment({"TORCH_NCCL_NAN_CHECK": "0"}).nan_check == "off"
+    both = {"TORCH_NCCL_NAN_CHECK": "1", "PYCOMMS_NAN_CHECK": "off"}
+    assert Config.from_environment(both).nan_check == "off"
 
 
 def test_a_value_that_makes_no_sense_is_refused() -> None:
-    with pytest.raises(ValueError, match="PYCOMMS_CONNECT"):
-        Config.from_environment({PREFIX + "CONNECT": "sometimes"})
+    for variable, value in (
+        ("PYCOMMS_CONNECT", "sometimes"),
+        ("PYCOMMS_DETERMINISTIC", "yes"),
+        ("TORCH_NCCL_RANKS_PER_ROOT", "-1"),
+    ):
+        with pytest.raises(ValueError, match=variable):
+            Config.from_environment({variable: value})

@@ -16,13 +16,12 @@
 #include "nccl2/c10d/work.h"
 
 namespace pycomms::c10d_backend {
-namespace {
 
-int64_t to_ns(std::chrono::milliseconds timeout) {
+int64_t Backend::to_ns(std::chrono::milliseconds timeout) {
   return std::min<int64_t>(timeout.count(), kForever / kMillisecond) * kMillisecond;
 }
 
-c10::intrusive_ptr<GroupOptions> own_options(const c10::intrusive_ptr<::c10d::Backend::Options>& given) {
+c10::intrusive_ptr<GroupOptions> Backend::own_options(const c10::intrusive_ptr<::c10d::Backend::Options>& given) {
   if (auto ours = c10::dynamic_intrusive_pointer_cast<GroupOptions>(given))
     return c10::make_intrusive<GroupOptions>(*ours);
   // Of another backend: what all backends have in common counts.
@@ -31,6 +30,12 @@ c10::intrusive_ptr<GroupOptions> own_options(const c10::intrusive_ptr<::c10d::Ba
   options->group_desc = given->group_desc;
   options->global_ranks_in_group = given->global_ranks_in_group;
   return options;
+}
+
+namespace {
+
+std::shared_ptr<ValueReports> reports_for(const GroupOptions& options) {
+  return options.nan_check.value_or(NanCheck::kOff) == NanCheck::kOff ? nullptr : std::make_shared<ValueReports>();
 }
 
 }  // namespace
@@ -44,6 +49,7 @@ CommunicatorOptions Backend::communicator_options(int rank, int size, const Grou
   result.timeout = to_ns(options.timeout);
   result.on_failure = [hooks] { hooks->run(); };
   result.interrupted = &interrupted;
+  result.ranks_per_root = options.ranks_per_root;
   return result;
 }
 
@@ -57,20 +63,26 @@ Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, int rank, int size, c1
         main->set_rendezvous(std::make_unique<StoreRendezvous>(store, options_->group_name, rank, size));
         return std::make_shared<Lanes>(std::move(store), std::move(main), std::move(hooks));
       }()),
-      communicator_(lanes_->main()) {
+      communicator_(lanes_->main()),
+      reports_(reports_for(*options_)) {
   init();
   remember_group(lanes_);
-  if (options_->connect == Connect::kLazy) return;
-  throw_if(communicator_->start());
-  if (options_->connect == Connect::kEager)
-    throw_if(communicator_->become_ready(Deadline::after(communicator_->timeout())));
+  throw_if(connect(*communicator_, options_->connect));
+}
+
+Error Backend::connect(Communicator& communicator, Connect when) {
+  if (when == Connect::kLazy) return {};
+  Error error = communicator.start();
+  if (error || when != Connect::kEager) return error;
+  return communicator.become_ready(Deadline::after(communicator.timeout()));
 }
 
 Backend::Backend(std::shared_ptr<Lanes> lanes, c10::intrusive_ptr<GroupOptions> options)
     : ::c10d::Backend(lanes->main()->rank(), lanes->main()->size()),
       options_(std::move(options)),
       lanes_(std::move(lanes)),
-      communicator_(lanes_->main()) {
+      communicator_(lanes_->main()),
+      reports_(reports_for(*options_)) {
   init();
   remember_group(lanes_);
 }
@@ -92,14 +104,19 @@ void Backend::tear_down(std::shared_ptr<Lanes> lanes, Step step) {
   }).detach();
 }
 
+// torch aborts all groups in a block of the default group: their communicators are aborted as one group of the engine, with
+// that of the default group.
 void Backend::abort() {
+  const auto together = together_ != nullptr && together_->is_of_this_thread() ? std::move(together_) : nullptr;
   close_block_of_this_thread();
   tear_down(lanes_, [](Lanes& lanes) { lanes.abort("the group was aborted by this process"); });
+  drop_gpu_pool();
 }
 
 void Backend::shutdown() {
   if (block_ != nullptr) close_block();  // nobody will
   tear_down(lanes_, [](Lanes& lanes) { lanes.shutdown(); });
+  drop_gpu_pool();
 }
 
 // --- Splitting -------------------------------------------------------------------------------------------------------
@@ -153,6 +170,7 @@ void Backend::check_member(int rank) const {
 void Backend::eagerConnectSingleDevice(at::Device device) {
   throw_if(communicator_->become_ready(Deadline::after(communicator_->timeout())));
   if (!device.is_cuda()) return;
+  if (!device.has_index()) device = c10::impl::VirtualGuardImpl(device.type()).getDevice();
   const c10::OptionalDeviceGuard here(device);
   throw_if(device_group(device)->communicator().become_ready(Deadline::after(communicator_->timeout())));
 }
@@ -179,6 +197,7 @@ void Backend::addEphemeralTimeout(const std::chrono::milliseconds& timeout) { ep
     case ErrorKind::kMismatch:
     case ErrorKind::kClosed:
     case ErrorKind::kInterrupted:
+    case ErrorKind::kNotFinite:
     case ErrorKind::kSystem:
       return ::c10d::ErrorType::COMM_ERROR;
   }
@@ -244,8 +263,10 @@ std::shared_ptr<c10::Allocator> Backend::getMemAllocator() {
 }
 
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
-  TORCH_CHECK(options.device().is_cpu(), "allocateTensor: this build allocates CPU memory only");
-  TORCH_CHECK(size >= 0, "allocateTensor: negative size");
+  TORCH_CHECK_VALUE(size >= 0, "allocate_tensor: size must not be negative, got ", size);
+  if (options.device().is_cuda()) return allocate_on_gpu(size, options);
+  TORCH_CHECK_VALUE(options.device().is_cpu(), "allocate_tensor: device must be a CPU or a GPU, got ",
+                    options.device());
   const size_t bytes = static_cast<size_t>(size) * options.dtype().itemsize();
   auto memory = std::make_shared<c10::DataPtr>(getMemAllocator()->allocate(std::max<size_t>(bytes, 1)));
   return at::from_blob(memory->get(), {size}, [memory](void*) {}, options);

@@ -7,19 +7,26 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <string>
 #include <thread>
+#include <unordered_map>
+#include <vector>
 
 #include "nccl2/c10d/abort_hooks.h"
 #include "nccl2/c10d/compat.h"
 #include "nccl2/c10d/ephemeral_timeout.h"
 #include "nccl2/c10d/lanes.h"
+#include "nccl2/c10d/op_steps.h"
 #include "nccl2/c10d/options.h"
 #include "nccl2/c10d/python_hooks.h"
 #include "nccl2/c10d/tensor_op.h"
+#include "nccl2/c10d/value_check.h"
 #include "nccl2/core/communicator.h"
+#include "nccl2/core/reaper.h"
 
 namespace pycomms::c10d_backend {
 
+class Reduction;
 class Work;
 using WorkPtr = c10::intrusive_ptr<::c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
@@ -37,8 +44,9 @@ class Backend final : public ::c10d::Backend {
   // on CPU tensors are independent of each other without one, and a block would swallow what other threads issue meanwhile,
   // and all that follows when a call in it is refused. startCoalescing and endCoalescing always work.
   bool supportsCoalescing() const override { return serves_gpu(); }
-  bool supportsTimeEstimation() const override { return false; }
-  bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+  bool supportsTimeEstimation() const override;  // device_life.cpp
+  bool supportsShrinking() const override { return true; }
+  bool supportsTensorAlloc(c10::DeviceIndex device) override;
 
   // --- Collectives (collectives.cpp) ---
   WorkPtr broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opts) override;
@@ -80,9 +88,21 @@ class Backend final : public ::c10d::Backend {
                                             const std::vector<int>& ranks,
                                             const c10::intrusive_ptr<::c10d::Backend::Options>& opts) override;
   void perform_nocolor_split();
+  // shrinking.cpp
+  c10::intrusive_ptr<::c10d::Backend> shrink(const std::vector<int64_t>& ranks_to_exclude, int flags,
+                                             const c10::intrusive_ptr<::c10d::Backend::Options>& opts) override;
   void eagerConnectSingleDevice(at::Device device) override;
   void abort() override;
   void shutdown() override;
+
+  // --- Its communicator on a GPU (device_life.cpp)
+  void suspend() PYCOMMS_OVERRIDE_SINCE_2_14;
+  void resume() PYCOMMS_OVERRIDE_SINCE_2_14;
+  std::unordered_map<std::string, uint64_t> getMemoryStats() PYCOMMS_OVERRIDE_SINCE_2_14;
+  int64_t comm_ptr();
+  // Of what is issued in between nothing runs. Microseconds.
+  void start_time_estimate();
+  float end_time_estimate();
 
   void setTimeout(std::chrono::milliseconds timeout) override;
   void addEphemeralTimeout(const std::chrono::milliseconds& timeout) PYCOMMS_OVERRIDE_SINCE_2_14;
@@ -99,10 +119,19 @@ class Backend final : public ::c10d::Backend {
   std::shared_ptr<c10::Allocator> getMemAllocator() override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
+  // --- Memory of GPU tensors (mem_pool.cpp) ---
+  void register_mem_pool(const PoolId& pool, bool symmetric);
+  void deregister_mem_pool(const PoolId& pool);
+
  private:
   Backend(std::shared_ptr<Lanes> lanes, c10::intrusive_ptr<GroupOptions> options);
   static CommunicatorOptions communicator_options(int rank, int size, const GroupOptions& options,
                                                   const std::shared_ptr<AbortHooks>& hooks);
+  static c10::intrusive_ptr<GroupOptions> own_options(const c10::intrusive_ptr<::c10d::Backend::Options>& given);
+  static int64_t to_ns(std::chrono::milliseconds timeout);
+  static Error connect(Communicator& communicator, Connect when);
+  Error make_shrunk(const std::vector<int>& members, const DeviceGroup* parent, const std::vector<int>& excluded,
+                    bool aborts, const GroupOptions& options, std::shared_ptr<Lanes>* lanes);
   template <typename Step>
   static void tear_down(std::shared_ptr<Lanes> lanes, Step step);
   void check_member(int rank) const;
@@ -125,6 +154,8 @@ class Backend final : public ::c10d::Backend {
     OpKind kind;
     bool is_async;
     std::chrono::milliseconds timeout;
+    at::ArrayRef<Reduction> reductions = {};  // of its engine calls
+    bool has_input = true;                    // false where this rank's tensors are only written
   };
   template <typename Call>
   WorkPtr collective(const OpArgs& op, TensorList outputs, at::ArrayRef<at::Tensor> inputs, Call&& call);
@@ -136,7 +167,15 @@ class Backend final : public ::c10d::Backend {
   std::shared_ptr<TensorOp> open_device_block(DeviceCommunicator& operations, const c10::Stream& stream,
                                               const IssueOptions& options);
   std::shared_ptr<TensorOp> close_device_block(Error* failed);
+  DeviceGroup& need_device(const char* op);
+  [[noreturn]] static void refuse_estimate(OpKind kind);
   void check_thread_of_block(const char* op, bool in_block);
+  void refresh_memory(DeviceGroup& group, OpKind kind);
+  void drop_gpu_pool();
+  at::Tensor allocate_on_gpu(int64_t size, const at::TensorOptions& options);
+  std::vector<DeviceSegment> segments_to_register(DeviceGroup& group, const PoolId& pool, Registrations::Mode mode,
+                                                  std::string* refusal);
+  void agree_on_segments(const char* op, const std::vector<DeviceSegment>& segments, const std::string& refusal);
   WorkPtr device_barrier(at::Device device, const ::c10d::BarrierOptions& opts);
   template <typename Call>
   WorkPtr request(OpKind kind, const at::Tensor& tensor, Call&& call);
@@ -145,6 +184,15 @@ class Backend final : public ::c10d::Backend {
   int64_t timeout_ns(std::chrono::milliseconds timeout) const {
     return timeout.count() > 0 ? timeout.count() * kMillisecond : communicator_->timeout();
   }
+
+  bool checks_values() const { return reports_ != nullptr; }
+  CheckedOp checked(OpKind kind) const;
+  // On CPU tensors, before an operation is issued.
+  void check_values_of(OpKind kind, at::ArrayRef<at::Tensor> inputs) const;
+  // On a GPU: what is found is told with the group's next call, too.
+  void report_values_of(TensorOp& state);
+  void inspect_received(OpKind kind, const at::Tensor& tensor, TensorOp& state) const;
+  OpSteps steps_of(const OpArgs& op, at::ArrayRef<at::Tensor> inputs, bool captured) const;
 
   // Observers: completion hook, timing, ephemeral timeouts. Nothing of this costs anything while nobody watches.
   bool is_watched() const {
@@ -156,14 +204,19 @@ class Backend final : public ::c10d::Backend {
   const c10::intrusive_ptr<GroupOptions> options_;
   std::shared_ptr<Lanes> lanes_;
   const std::shared_ptr<Communicator> communicator_;  // lanes_->main()
+  const std::shared_ptr<ValueReports> reports_;       // null while nobody asks for the check of values
   EphemeralTimeout ephemeral_;
   std::atomic<bool> timing_{false};
+  std::shared_ptr<void> gpu_pool_;  // guarded by the GIL: the torch.cuda.MemPool that allocateTensor takes from
 
   // Between startCoalescing and endCoalescing; of the issuing thread.
   std::shared_ptr<TensorOp> block_;
   CallerScope block_scope_;
   std::atomic<std::thread::id> block_thread_{};  // nobody's while no block is open
   std::shared_ptr<TensorOp> device_block_;       // what is in the block on the GPU; made by the first such operation
+  bool estimating_ = false;                      // the block is one of an estimate
+  float estimate_us_ = 0;
+  std::unique_ptr<Reaper::Together> together_;  // groups that are aborted while the block is open
 };
 
 }  // namespace pycomms::c10d_backend

@@ -8,7 +8,7 @@ WorkPtr Backend::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opt
   const at::Tensor& tensor = single("broadcast", tensors);
   const Buffer buffer = to_buffer("broadcast", "tensor", tensor, Use::kMove);
   check_rank("broadcast", "root", opts.rootRank, size_);
-  return collective({OpKind::kBroadcast, opts.asyncOp, opts.timeout}, {tensor}, tensors,
+  return collective({OpKind::kBroadcast, opts.asyncOp, opts.timeout, {}, rank_ == opts.rootRank}, {tensor}, tensors,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return engine.nccl.broadcast(buffer.data, buffer.data, buffer.count, buffer.type,
                                                    static_cast<int>(opts.rootRank), comm, stream);
@@ -20,11 +20,11 @@ WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opt
   if (tensor.is_sparse()) [[unlikely]]
     return allreduce_sparse(tensors, opts);
   const Buffer buffer = to_buffer("all_reduce", "tensor", tensor, Use::kReduce);
-  Reduction reduction("all_reduce", opts.reduceOp, tensor);
+  Reduction reduction("all_reduce", opts.reduceOp, {tensor, tensor, Spread::kEverywhere, 0, rank_, size_});
   const SharedPlace shared = shared_place(tensor);
-  return collective({OpKind::kAllReduce, opts.asyncOp, opts.timeout}, {tensor}, tensors,
+  return collective({OpKind::kAllReduce, opts.asyncOp, opts.timeout, reduction}, {tensor}, tensors,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
-                      return reduction.with(engine, comm, buffer.type, [&](RedOp op) {
+                      return reduction.with(engine, comm, stream, buffer.type, [&](RedOp op) {
                         if (shared) {
                           return engine.host.all_reduce_shared(buffer.data, buffer.count, buffer.type, op, shared.fd,
                                                                shared.offset, comm, stream);
@@ -42,6 +42,7 @@ WorkPtr Backend::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptio
   if (opts.reduceOp != ::c10d::ReduceOp::SUM)
     throw_value_error("all_reduce_sparse", "sparse tensors can only be summed");
   if (to_data_type(tensor.scalar_type()) == kNoType) throw_type_error("all_reduce_sparse", "cannot reduce this type");
+  if (checks_values()) check_values_of(OpKind::kAllReduceSparse, tensor._values());
   const int64_t timeout = timeout_ns(opts.timeout) + ephemeral_.total();
   auto work = make_work(OpKind::kAllReduceSparse, {tensor}, tensors);
   if (!opts.asyncOp) {
@@ -63,13 +64,14 @@ WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCo
   std::vector<Reduction> reductions;
   for (const at::Tensor& tensor : tensors) {
     buffers.push_back(to_buffer("all_reduce_coalesced", "tensor", tensor, Use::kReduce));
-    reductions.emplace_back("all_reduce_coalesced", opts.reduceOp, tensor);
+    reductions.emplace_back("all_reduce_coalesced", opts.reduceOp,
+                            Reduced{tensor, tensor, Spread::kEverywhere, 0, rank_, size_});
   }
   return collective(
-      {OpKind::kAllReduceCoalesced, opts.asyncOp, opts.timeout}, {tensors.begin(), tensors.end()}, tensors,
+      {OpKind::kAllReduceCoalesced, opts.asyncOp, opts.timeout, reductions}, {tensors.begin(), tensors.end()}, tensors,
       grouped(tensors.size(), [&](size_t i, const Engine& engine, CommHandle comm, StreamHandle stream) {
         const Buffer& buffer = buffers[i];
-        return reductions[i].with(engine, comm, buffer.type, [&](RedOp op) {
+        return reductions[i].with(engine, comm, stream, buffer.type, [&](RedOp op) {
           return engine.nccl.all_reduce(buffer.data, buffer.data, buffer.count, buffer.type, op, comm, stream);
         });
       }));
@@ -78,13 +80,14 @@ WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCo
 WorkPtr Backend::reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) {
   const at::Tensor& tensor = single("reduce", tensors);
   const Buffer buffer = to_buffer("reduce", "tensor", tensor, Use::kReduce);
-  Reduction reduction("reduce", opts.reduceOp, tensor);
   check_rank("reduce", "root", opts.rootRank, size_);
-  return collective({OpKind::kReduce, opts.asyncOp, opts.timeout}, {tensor}, tensors,
+  const auto root = static_cast<int>(opts.rootRank);
+  Reduction reduction("reduce", opts.reduceOp, {tensor, tensor, Spread::kAtRoot, root, rank_, size_});
+  return collective({OpKind::kReduce, opts.asyncOp, opts.timeout, reduction}, {tensor}, tensors,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
-                      return reduction.with(engine, comm, buffer.type, [&](RedOp op) {
-                        return engine.nccl.reduce(buffer.data, buffer.data, buffer.count, buffer.type, op,
-                                                  static_cast<int>(opts.rootRank), comm, stream);
+                      return reduction.with(engine, comm, stream, buffer.type, [&](RedOp op) {
+                        return engine.nccl.reduce(buffer.data, buffer.data, buffer.count, buffer.type, op, root, comm,
+                                                  stream);
                       });
                     });
 }

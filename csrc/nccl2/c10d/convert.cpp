@@ -1,14 +1,10 @@
 #include "nccl2/c10d/convert.h"
 
-#include <ATen/ops/scalar_tensor.h>
-
-#include <cmath>
-#include <cstring>
+#include <array>
 #include <string>
 
 #include "nccl2/c10d/compat.h"
 #include "nccl2/c10d/errors.h"
-#include "nccl2/c10d/nccl_types.h"
 
 namespace pycomms::c10d_backend {
 namespace {
@@ -54,39 +50,6 @@ RedOp ordered(const char* op, const char* name, RedOp red_op, at::ScalarType typ
                     std::string("ReduceOp.") + name + " needs numbers that have an order, not " + c10::toString(type));
 }
 
-// The factor of a premultiplied sum as one element of the tensor's type, on the CPU. The engine reads it as a double.
-at::Tensor premul_factor(const char* op, const ::c10d::PreMulSumSupplement& given, at::ScalarType type) {
-  constexpr int64_t kExact = int64_t{1} << 53;  // every integer up to here is a double
-  const bool is_wide = type == at::kLong || type == at::kUInt64;
-  const auto refuse_large = [&] {
-    throw_value_error(op,
-                      std::string("the factor of ReduceOp.PREMUL_SUM is beyond 2^53 and would be rounded on its way, "
-                                  "for a tensor of ") +
-                          c10::toString(type) + "; multiply the tensor before a ReduceOp.SUM instead");
-  };
-  const at::Tensor& factor = given.tensor_factor;
-  if (!factor.defined()) {
-    if (is_wide && !(std::abs(given.double_factor) <= static_cast<double>(kExact))) refuse_large();
-    return at::scalar_tensor(given.double_factor, at::TensorOptions().dtype(type));
-  }
-  if (factor.numel() != 1) {
-    throw_value_error(op,
-                      "the factor of ReduceOp.PREMUL_SUM must be one number, not " + std::to_string(factor.numel()));
-  }
-  if (factor.is_complex()) {
-    throw_value_error(op, std::string("the factor of ReduceOp.PREMUL_SUM must be a real number, not ") +
-                              c10::toString(factor.scalar_type()) +
-                              "; multiply the tensor before a ReduceOp.SUM instead");
-  }
-  const at::Tensor element = factor.to(at::kCPU, type).contiguous();
-  if (is_wide) {
-    const auto value = *static_cast<const int64_t*>(element.const_data_ptr());  // of uint64: negative when it is large
-    const bool fits = type == at::kUInt64 ? value >= 0 && value <= kExact : value >= -kExact && value <= kExact;
-    if (!fits) refuse_large();
-  }
-  return element;
-}
-
 }  // namespace
 
 DataType to_data_type(at::ScalarType type) {
@@ -119,20 +82,6 @@ RedOp to_red_op(const char* op, const ReduceOp& reduction, at::ScalarType type) 
       break;
   }
   throw_value_error(op, "unknown ReduceOp");
-}
-
-Reduction::Reduction(const char* op, const ReduceOp& reduction, const at::Tensor& tensor)
-    : op_(tensor.is_cuda() ? to_nccl_red_op(op, reduction, tensor.scalar_type())
-                           : to_red_op(op, reduction, tensor.scalar_type())),
-      is_premul_(reduction.op_ == ReduceOp::PREMUL_SUM) {
-  if (!is_premul_) [[likely]]
-    return;
-  const at::ScalarType type = tensor.scalar_type();
-  if (type == at::kBool) throw_type_error(op, "ReduceOp.PREMUL_SUM has no meaning for bool");
-  const auto* supplement = dynamic_cast<::c10d::PreMulSumSupplement*>(reduction.supplement_.get());
-  if (supplement == nullptr) throw_value_error(op, "ReduceOp.PREMUL_SUM without a factor");
-  const at::Tensor factor = premul_factor(op, *supplement, type);
-  std::memcpy(factor_.data(), factor.const_data_ptr(), factor.itemsize());
 }
 
 ::c10d::OpType to_op_type(OpKind kind) {
@@ -187,6 +136,11 @@ Reduction::Reduction(const char* op, const ReduceOp& reduction, const at::Tensor
       return OpType::COALESCED;
     case OpKind::kConnect:
     case OpKind::kSplit:
+    case OpKind::kRegisterPool:
+    case OpKind::kDeregisterPool:
+    case OpKind::kShrink:
+    case OpKind::kSuspend:
+    case OpKind::kResume:
       return OpType::UNKNOWN;
   }
   return OpType::UNKNOWN;

@@ -35,8 +35,9 @@ const Engine& nccl_engine() {
   return *engine.value();
 }
 
-std::shared_ptr<DeviceCommunicator> supervised(std::shared_ptr<Communicator> communicator, DeviceEvents& events,
-                                               std::function<Error()> members) {
+std::shared_ptr<DeviceCommunicator> supervised(c10::Device device, std::shared_ptr<Communicator> communicator,
+                                               DeviceEvents& events, std::function<Error()> members) {
+  communicator->set_memory(std::make_shared<Registrations>(communicator->engine(), device.index()));
   auto result = std::make_shared<DeviceCommunicator>(std::move(communicator), events, std::move(members));
   const Status added = Supervisor::instance().add(result);
   TORCH_CHECK(added.is_ok(), "pycomms: ", added.message());
@@ -49,14 +50,15 @@ std::shared_ptr<DeviceGroup> DeviceGroup::make(c10::Device device, bool high_pri
                                                std::function<Error()> members) {
   CudaRuntime& runtime = cuda_runtime(device);
   auto communicator = std::make_shared<Communicator>(nccl_engine(), runtime, std::move(options));
-  auto operations = supervised(std::move(communicator), runtime, std::move(members));
+  auto operations = supervised(device, std::move(communicator), runtime, std::move(members));
   return std::shared_ptr<DeviceGroup>(
       new DeviceGroup(device, stream_from_pool(device, high_priority), std::move(operations)));
 }
 
 std::shared_ptr<DeviceGroup> DeviceGroup::around(const DeviceGroup& parent, std::unique_ptr<Communicator> communicator,
                                                  bool high_priority, std::function<Error()> members) {
-  auto operations = supervised(std::move(communicator), parent.operations().events(), std::move(members));
+  auto operations =
+      supervised(parent.device(), std::move(communicator), parent.operations().events(), std::move(members));
   return std::shared_ptr<DeviceGroup>(
       new DeviceGroup(parent.device(), stream_from_pool(parent.device(), high_priority), std::move(operations)));
 }

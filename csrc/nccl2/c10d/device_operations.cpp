@@ -48,6 +48,8 @@ std::shared_ptr<DeviceGroup> Backend::device_group(at::Device device) {
 
 std::shared_ptr<TensorOp> Backend::open_device_block(DeviceCommunicator& operations, const c10::Stream& stream,
                                                      const IssueOptions& options) {
+  if (estimating_ && operations.communicator()->engine().nccl.group_simulate_end == nullptr)
+    throw_value_error("_start_time_estimate", "this NCCL cannot estimate times; 2.22 and newer can");
   auto block = std::make_shared<TensorOp>(OpKind::kCoalesced);
   block->set_open(true);
   throw_if(operations.open_block(block, native(stream), options));
@@ -74,7 +76,8 @@ std::shared_ptr<TensorOp> Backend::close_device_block(Error* failed) {
   if (block == nullptr) return nullptr;
   block->set_open(false);
   block_is_open_here = false;
-  *failed = lanes_->device_if_made()->operations().close_block(block);
+  DeviceCommunicator& operations = lanes_->device_if_made()->operations();
+  *failed = estimating_ ? operations.estimate_block(block, &estimate_us_) : operations.close_block(block);
   return block;
 }
 

@@ -16,6 +16,7 @@ void throw_error(Error error) {
     case ErrorKind::kTimeout:
     case ErrorKind::kRevoked:
     case ErrorKind::kClosed:
+    case ErrorKind::kNotFinite:
     case ErrorKind::kSystem:
       break;
   }

@@ -9,6 +9,7 @@
 #include "nccl2/c10d/convert.h"
 #include "nccl2/c10d/device_streams.h"
 #include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/reduction.h"
 #include "nccl2/c10d/tensor_checks.h"
 #include "nccl2/c10d/work.h"
 #include "nccl2/core/launch.h"
@@ -45,10 +46,13 @@ WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<a
     const at::Device device = any->device();
     return on_device(op, device, std::move(outputs), inputs, call);
   }
+  if (checks_values()) [[unlikely]]
+    check_values_of(op.kind, op.has_input ? inputs : at::ArrayRef<at::Tensor>());
   const int64_t timeout = timeout_ns(op.timeout) + ephemeral_.total();
   auto work = make_work(op.kind, std::move(outputs), inputs);
 
   const bool in_block = is_in_block();
+  if (in_block && estimating_) refuse_estimate(op.kind);
   if (!op.is_async && !in_block && can_run_inline(*communicator_)) {
     const bool watched = is_watched();
     const int64_t started = watched ? now_ns() : 0;
@@ -77,10 +81,14 @@ WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outpu
   check_device(traits(op.kind).name, device, inputs);
   const bool in_block = is_in_block();
   check_thread_of_block(traits(op.kind).name, in_block);
+  if (checks_values()) [[unlikely]]
+    throw_if(reports_->take());
   const auto group = device_group(device);
   DeviceCommunicator& operations = group->operations();
   const c10::OptionalDeviceGuard here(device);
   const c10::Stream current = current_stream(device);
+  if (options_->register_segments || group->communicator().memory()->is_stale()) [[unlikely]]
+    refresh_memory(*group, op.kind);
   const IssueOptions options{.timeout_ns = timeout_ns(op.timeout) + ephemeral_.total(), .timed = is_watched()};
   auto work = make_work(op.kind, std::move(outputs), inputs);
 
@@ -89,6 +97,8 @@ WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outpu
   const c10::Stream stream = !is_first ? device_block_->issued_on() : op.is_async ? group->internal_stream() : current;
   const Status ordered = order_behind(operations.events(), stream, current);
   if (!ordered.is_ok()) throw_error(operations.device_error(op.kind, 0, ordered.message()));
+  OpSteps steps = steps_of(op, inputs, checks_values() && operations.events().is_capturing(native(stream)));
+  steps.prepare(stream);
   if (in_block && is_first) device_block_ = open_device_block(operations, stream, options);
   auto state = in_block ? device_block_ : std::make_shared<TensorOp>(op.kind);
   if (is_first) state->set_streams(stream, current);
@@ -97,11 +107,15 @@ WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outpu
     state->keep_all(work->outputs());
   }
   work->follow(state);
+  if (checks_values()) [[unlikely]]
+    report_values_of(*state);
   if (options_->blocking_wait) work->block_in_wait();
   if (in_block) {
     throw_if(operations.add_to_block(*state, call));
+    steps.attach_to(*state);
     return work;
   }
+  steps.attach_to(*state);
   throw_if(operations.submit(state, native(stream), options, call));
   if (is_watched()) watch(state);
   return work;
@@ -111,7 +125,12 @@ WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outpu
 template <typename Call>
 WorkPtr Backend::request(OpKind kind, const at::Tensor& tensor, Call&& call) {
   const bool in_block = is_in_block();
+  if (in_block && estimating_) refuse_estimate(kind);
   auto state = in_block ? block_ : std::make_shared<TensorOp>(kind);
+  const bool inspects = checks_values() && is_receive(kind);
+  if (checks_values()) [[unlikely]]
+    check_values_of(kind, inspects ? at::ArrayRef<at::Tensor>() : at::ArrayRef<at::Tensor>(tensor));
+  if (inspects && !in_block) inspect_received(kind, tensor, *state);  // it may end at once
   state->keep(tensor);
   auto work = make_work(kind, {tensor}, tensor);
   work->follow(state);
@@ -119,6 +138,7 @@ WorkPtr Backend::request(OpKind kind, const at::Tensor& tensor, Call&& call) {
                 [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg) {
                   return call(engine, comm, callback, arg, in_block ? nullptr : &state->received);
                 }));
+  if (inspects && in_block) inspect_received(kind, tensor, *state);  // only of what has become a part of it
   if (!in_block && is_watched()) watch(state);
   return work;
 }

@@ -26,15 +26,21 @@ void check_even(const char* op, const Pieces& pieces) {
   if (!pieces.is_even) throw_value_error(op, "all tensors of the list must have the same size");
 }
 
+// Whether a list may be given to the engine as one block of memory. Where its tensors lie is each rank's own affair: our engine
+// matches both forms of a call, NCCL takes them for two operations.
+bool is_one_block(const Engine& engine, const Pieces& pieces) {
+  return pieces.is_even && pieces.is_block && engine.is_host();
+}
+
 EngineResult call_all_gather(const Engine& engine, const Buffer& in, const Pieces& out, CommHandle comm,
                              StreamHandle stream) {
-  if (out.is_even && out.is_block) return engine.nccl.all_gather(in.data, out.data[0], in.count, in.type, comm, stream);
+  if (is_one_block(engine, out)) return engine.nccl.all_gather(in.data, out.data[0], in.count, in.type, comm, stream);
   return engine.host.all_gather_v(in.data, out.data.data(), out.counts.data(), in.type, comm, stream);
 }
 
 EngineResult call_reduce_scatter(const Engine& engine, const Pieces& in, const Buffer& out, RedOp op, CommHandle comm,
                                  StreamHandle stream) {
-  if (in.is_even && in.is_block) {
+  if (is_one_block(engine, in)) {
     return engine.nccl.reduce_scatter(in.data[0], out.data, out.count, out.type, op, comm, stream);
   }
   return engine.host.reduce_scatter_v(in.data.data(), out.data, in.counts.data(), out.type, op, comm, stream);
@@ -187,10 +193,10 @@ WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs, const ::c
   const auto list = single_list("reduce_scatter", inputs);
   const Pieces in = to_pieces("reduce_scatter", "input", list, output, size_, Use::kReduce, Access::kRead);
   check_own_piece("reduce_scatter", in, rank_, out);
-  Reduction reduction("reduce_scatter", opts.reduceOp, output);
-  return collective({OpKind::kReduceScatter, opts.asyncOp, opts.timeout}, {output}, list,
+  Reduction reduction("reduce_scatter", opts.reduceOp, {list, output, Spread::kInPieces, 0, rank_, size_});
+  return collective({OpKind::kReduceScatter, opts.asyncOp, opts.timeout, reduction}, {output}, list,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
-                      return reduction.with(engine, comm, out.type, [&](RedOp op) {
+                      return reduction.with(engine, comm, stream, out.type, [&](RedOp op) {
                         return call_reduce_scatter(engine, in, out, op, comm, stream);
                       });
                     });
@@ -203,10 +209,10 @@ WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input, con
   check_contiguous(kOp, input);
   check_contiguous(kOp, output);
   check_times(kOp, "input", input, "output", output, size_);
-  Reduction reduction(kOp, opts.reduceOp, output);
-  return collective({OpKind::kReduceScatterSingle, opts.asyncOp, opts.timeout}, {output}, input,
+  Reduction reduction(kOp, opts.reduceOp, {input, output, Spread::kInPieces, 0, rank_, size_});
+  return collective({OpKind::kReduceScatterSingle, opts.asyncOp, opts.timeout, reduction}, {output}, input,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
-                      return reduction.with(engine, comm, out.type, [&](RedOp op) {
+                      return reduction.with(engine, comm, stream, out.type, [&](RedOp op) {
                         return engine.nccl.reduce_scatter(in.data, out.data, out.count, out.type, op, comm, stream);
                       });
                     });
@@ -226,15 +232,15 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
     check_contiguous(kOp, inputs[i]);
     check_contiguous(kOp, outputs[i]);
     check_times(kOp, "input", inputs[i], "output", outputs[i], size_);
-    reductions.emplace_back(kOp, opts.reduceOp, outputs[i]);
+    reductions.emplace_back(kOp, opts.reduceOp, Reduced{inputs[i], outputs[i], Spread::kInPieces, 0, rank_, size_});
   }
-  return collective({OpKind::kReduceScatterSingleCoalesced, opts.asyncOp, opts.timeout}, as_list(outputs), inputs,
-                    grouped(inputs.size(), [&](size_t i, const Engine& engine, CommHandle comm, StreamHandle stream) {
-                      return reductions[i].with(engine, comm, out[i].type, [&](RedOp op) {
-                        return engine.nccl.reduce_scatter(in[i].data, out[i].data, out[i].count, out[i].type, op, comm,
-                                                          stream);
-                      });
-                    }));
+  return collective(
+      {OpKind::kReduceScatterSingleCoalesced, opts.asyncOp, opts.timeout, reductions}, as_list(outputs), inputs,
+      grouped(inputs.size(), [&](size_t i, const Engine& engine, CommHandle comm, StreamHandle stream) {
+        return reductions[i].with(engine, comm, stream, out[i].type, [&](RedOp op) {
+          return engine.nccl.reduce_scatter(in[i].data, out[i].data, out[i].count, out[i].type, op, comm, stream);
+        });
+      }));
 }
 
 WorkPtr Backend::alltoall(Tensors& outputs, Tensors& inputs, const ::c10d::AllToAllOptions& opts) {

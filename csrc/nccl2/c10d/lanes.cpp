@@ -1,8 +1,10 @@
 #include "nccl2/c10d/lanes.h"
 
+#include <optional>
 #include <vector>
 
 #include "nccl2/c10d/store_rendezvous.h"
+#include "nccl2/core/reaper.h"
 
 namespace pycomms::c10d_backend {
 namespace {
@@ -28,6 +30,7 @@ CommunicatorOptions Lanes::options_beside_main(const std::string& group) const {
   options.group = group;
   options.timeout = main_->timeout();
   options.interrupted = main_->interrupted();
+  options.ranks_per_root = main_->ranks_per_root();
   return options;
 }
 
@@ -85,6 +88,10 @@ void Lanes::adopt(std::shared_ptr<DeviceGroup> device) {
 }
 
 void Lanes::abort(const std::string& why) {
+  // A GPU's communicator that takes its time delays none of the others. In a forked child there is nothing to abort, and
+  // the lock may be that of a thread which is not there.
+  std::optional<Reaper::Together> together;
+  if (!main_->was_forked()) together.emplace();
   if (const auto device = device_if_made()) device->communicator().abort(why);
   main_->abort(why);
   if (const auto sparse = sparse_if_made()) sparse->abort(why);

@@ -24,6 +24,7 @@ class Lanes {
 
   const std::shared_ptr<Communicator>& main() const { return main_; }
   const std::shared_ptr<AbortHooks>& hooks() const { return hooks_; }
+  const c10::intrusive_ptr<::c10d::Store>& store() const { return store_; }
   SparseLane& sparse();
   // For tensors on that GPU. Throws when the group serves another GPU already, or there is no NCCL.
   std::shared_ptr<DeviceGroup> device(c10::Device device, bool high_priority);

@@ -4,6 +4,7 @@
 
 #include "nccl2/c10d/backend.h"
 #include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/gpu_memory.h"
 #include "nccl2/c10d/host_engine.h"
 
 namespace py = pybind11;
@@ -30,6 +31,8 @@ const char* kind_name(ErrorKind kind) {
       return "closed";
     case ErrorKind::kInterrupted:
       return "interrupted";
+    case ErrorKind::kNotFinite:
+      return "not_finite";
     case ErrorKind::kSystem:
       return "system";
   }
@@ -76,20 +79,33 @@ PYBIND11_MODULE(_C, m) {
       .value("EAGER", Connect::kEager)
       .value("LAZY", Connect::kLazy);
 
+  py::enum_<NanCheck>(m, "NanCheck", "What a group looks for in the data of its operations.")
+      .value("OFF", NanCheck::kOff)
+      .value("NAN", NanCheck::kNan)
+      .value("NAN_AND_INF", NanCheck::kNanAndInf);
+
   Class<GroupOptions, ::c10d::Backend::Options>(m, "Options", "Options of a group; see pycomms.Options.")
       .def(py::init([](std::chrono::milliseconds timeout, Connect connect, bool is_high_priority_stream,
-                       bool blocking_wait) {
+                       bool blocking_wait, int ranks_per_root, std::optional<NanCheck> nan_check,
+                       bool register_segments) {
              auto options = c10::make_intrusive<GroupOptions>(timeout);
              options->connect = connect;
              options->is_high_priority_stream = is_high_priority_stream;
              options->blocking_wait = blocking_wait;
+             options->ranks_per_root = ranks_per_root;
+             options->nan_check = nan_check;
+             options->register_segments = register_segments;
              return options;
            }),
            py::kw_only(), py::arg("timeout") = kBackendDefaultTimeout, py::arg("connect") = Connect::kBackground,
-           py::arg("is_high_priority_stream") = false, py::arg("blocking_wait") = false)
+           py::arg("is_high_priority_stream") = false, py::arg("blocking_wait") = false, py::arg("ranks_per_root") = -1,
+           py::arg("nan_check") = std::nullopt, py::arg("register_segments") = false)
       .def_readwrite("connect", &GroupOptions::connect)
       .def_readwrite("is_high_priority_stream", &GroupOptions::is_high_priority_stream)
-      .def_readwrite("blocking_wait", &GroupOptions::blocking_wait);
+      .def_readwrite("blocking_wait", &GroupOptions::blocking_wait)
+      .def_readwrite("ranks_per_root", &GroupOptions::ranks_per_root)
+      .def_readwrite("nan_check", &GroupOptions::nan_check)
+      .def_readwrite("register_segments", &GroupOptions::register_segments);
 
   Class<Backend, ::c10d::Backend>(m, "Backend", "The nccl2 backend of pycomms.")
       .def(
@@ -100,7 +116,40 @@ PYBIND11_MODULE(_C, m) {
       .def(
           "perform_nocolor_split",
           [](Backend& self, const std::optional<at::Device>&) { self.perform_nocolor_split(); },
-          py::arg("device") = std::nullopt, py::call_guard<py::gil_scoped_release>());
+          py::arg("device") = std::nullopt, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "register_mem_pool",
+          [](Backend& self, py::handle pool, bool symm) {
+            const PoolId id = pool_id("register_mem_pool", pool);
+            const py::gil_scoped_release gil;
+            self.register_mem_pool(id, symm);
+          },
+          py::arg("pool"), py::arg("symm") = false)
+      .def(
+          "deregister_mem_pool",
+          [](Backend& self, py::handle pool) {
+            const PoolId id = pool_id("deregister_mem_pool", pool);
+            const py::gil_scoped_release gil;
+            self.deregister_mem_pool(id);
+          },
+          py::arg("pool"))
+      .def_property_readonly("mem_allocator", [](const Backend&) { return nccl_allocator(); })
+      .def(
+          "shrink",
+          [](Backend& self, const std::vector<int64_t>& ranks_to_exclude, int shrink_flags,
+             const c10::intrusive_ptr<::c10d::Backend::Options>& opts_override) {
+            return c10::static_intrusive_pointer_cast<Backend>(
+                self.shrink(ranks_to_exclude, shrink_flags, opts_override));
+          },
+          py::arg("ranks_to_exclude"), py::arg("shrink_flags") = 0, py::arg("opts_override") = nullptr,
+          py::call_guard<py::gil_scoped_release>())
+      .def("suspend", &Backend::suspend, py::call_guard<py::gil_scoped_release>())
+      .def("resume", &Backend::resume, py::call_guard<py::gil_scoped_release>())
+      .def("memory_stats", &Backend::getMemoryStats, py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("comm_ptr", &Backend::comm_ptr)
+      .def("_comm_ptr", &Backend::comm_ptr)
+      .def("_start_time_estimate", &Backend::start_time_estimate, py::call_guard<py::gil_scoped_release>())
+      .def("_end_time_estimate", &Backend::end_time_estimate, py::call_guard<py::gil_scoped_release>());
 
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
         py::arg("engine_path"), py::arg("vector_width") = "", py::call_guard<py::gil_scoped_release>());
@@ -109,6 +158,14 @@ PYBIND11_MODULE(_C, m) {
   m.def(
       "engine_version", [](const std::string& path) { return host_engine(path, "").engine.version; }, py::arg("path"));
   m.attr("torch_version") = TORCH_VERSION;
+  m.attr("nccl_abi_version") = nccl_abi::kConfigVersion;
+  m.def(
+      "loaded_nccl_version",
+      []() -> std::optional<int> {
+        Result<const Engine*> engine = loaded_nccl();
+        return engine.is_ok() ? std::optional(engine.value()->version) : std::nullopt;
+      },
+      "The version of the libnccl that torch has loaded; None when there is none that we can use.");
 }
 
 }  // namespace pycomms::c10d_backend

@@ -27,12 +27,13 @@ RedOp on_bool(const char* op, ::c10d::ReduceOp::RedOpType reduction) {
       return nccl_abi::kMin;
     case ReduceOp::AVG:
       throw_type_error(op, "ReduceOp.AVG has no meaning for bool");
-    case ReduceOp::BXOR:
     case ReduceOp::PREMUL_SUM:
+      throw_type_error(op, "ReduceOp.PREMUL_SUM has no meaning for bool");
+    case ReduceOp::BXOR:
     case ReduceOp::UNUSED:
       break;
   }
-  throw_value_error(op, "this reduction of bool tensors does not exist on a GPU; on the CPU BXOR does");
+  throw_value_error(op, "unknown ReduceOp");
 }
 
 }  // namespace
@@ -48,21 +49,12 @@ NcclUnit to_nccl_reduced(const char* op, at::ScalarType type) {
   if (type == at::kBool) return {nccl_abi::kUint8, 1};
   if (type == at::kComplexFloat) return {nccl_abi::kFloat32, 2};
   if (type == at::kComplexDouble) return {nccl_abi::kFloat64, 2};
-  throw_type_error(op, std::string("NCCL cannot compute with ") + c10::toString(type) +
-                           "; convert the tensor, or reduce it on the CPU");
+  if (type == at::kShort || type == at::kUInt16) return {to_data_type(type), 1};
+  throw_type_error(op, std::string("cannot reduce ") + c10::toString(type));
 }
 
 RedOp to_nccl_red_op(const char* op, const ::c10d::ReduceOp& reduction, at::ScalarType type) {
-  using ::c10d::ReduceOp;
-  const ReduceOp::RedOpType kind = reduction.op_;
-  if (type == at::kBool) return on_bool(op, kind);
-  if (kind == ReduceOp::BAND || kind == ReduceOp::BOR || kind == ReduceOp::BXOR) {
-    throw_value_error(op, "NCCL has no bitwise reductions; they work on CPU tensors");
-  }
-  if (at::isComplexType(type) && kind == ReduceOp::PRODUCT) {
-    throw_type_error(op, "NCCL cannot multiply complex numbers; ReduceOp.PRODUCT of them works on CPU tensors");
-  }
-  return to_red_op(op, reduction, type);
+  return type == at::kBool ? on_bool(op, reduction.op_) : to_red_op(op, reduction, type);
 }
 
 }  // namespace pycomms::c10d_backend

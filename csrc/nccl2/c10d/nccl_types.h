@@ -15,9 +15,10 @@ struct NcclUnit {
 };
 
 NcclUnit to_nccl_moved(at::ScalarType type);
-// Throws TypeError where NCCL cannot compute with the type.
+// Of 16-bit integers, which NCCL lacks, our engine's name: such reductions are composed (composed_reduction.h). Throws
+// TypeError where there is nothing that could compute with the type.
 NcclUnit to_nccl_reduced(const char* op, at::ScalarType type);
-// Throws where the reduction makes no sense for the type or NCCL has none like it.
+// For what needs no composing. Throws where the reduction makes no sense for the type.
 RedOp to_nccl_red_op(const char* op, const ::c10d::ReduceOp& reduction, at::ScalarType type);
 
 }  // namespace pycomms::c10d_backend

@@ -67,11 +67,13 @@ void Backend::startCoalescing() {
   block_scope_ = CallerScope::of_caller();
   block_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   block_->set_open(true);
+  if (!communicator_->was_forked()) together_ = std::make_unique<Reaper::Together>();
   communicator_->begin(block_);
 }
 
 // What is in the block goes on, and nothing is added to it any more.
 std::shared_ptr<TensorOp> Backend::close_block(Error* failed) {
+  const auto together = std::move(together_);
   auto block = std::exchange(block_, nullptr);
   block_scope_ = {};
   block_thread_.store({}, std::memory_order_relaxed);
@@ -82,12 +84,18 @@ std::shared_ptr<TensorOp> Backend::close_block(Error* failed) {
     on_gpu->then(
         [communicator = communicator_, block](const OpState& ended) { communicator->end(*block, ended.error()); });
   }
+  estimating_ = false;
   communicator_->end(*block, {});
   if (failed != nullptr) *failed = std::move(on_gpu_failed);
   return block;
 }
 
 WorkPtr Backend::endCoalescing() {
+  if (block_ == nullptr && communicator_->state() == LifeState::kClosed) {  // aborted in its own block
+    auto work = make_work(OpKind::kCoalesced, {}, {});
+    work->set_ended(0);
+    return work;
+  }
   if (!is_in_block()) throw_value_error("endCoalescing", "no coalesced block is open");
   auto work = make_work(OpKind::kCoalesced, {}, {});
   const auto on_gpu = device_block_;

@@ -47,6 +47,14 @@ ReleaseGil::~ReleaseGil() {
   if (saved_ != nullptr) PyEval_RestoreThread(static_cast<PyThreadState*>(saved_));
 }
 
+std::shared_ptr<void> keep_python_object(void* object) {
+  return {object, [](void* held) {
+            if (!interpreter_is_up()) return;  // leaked with everything else
+            const pybind11::gil_scoped_acquire gil;
+            Py_DECREF(static_cast<PyObject*>(held));
+          }};
+}
+
 CallerScope CallerScope::of_caller() {
   CallerScope scope;
 #if PY_VERSION_HEX >= 0x030B0000
@@ -55,11 +63,7 @@ CallerScope CallerScope::of_caller() {
   PyFrameObject* frame = PyEval_GetFrame();  // borrowed
   PyObject* generator = frame != nullptr ? PyFrame_GetGenerator(frame) : nullptr;
   if (generator == nullptr) return scope;
-  scope.generator_ = {generator, [](void* held) {
-                        if (!interpreter_is_up()) return;  // leaked with everything else
-                        const pybind11::gil_scoped_acquire gil;
-                        Py_DECREF(static_cast<PyObject*>(held));
-                      }};
+  scope.generator_ = keep_python_object(generator);
 #endif
   return scope;
 }

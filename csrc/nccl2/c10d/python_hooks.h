@@ -24,6 +24,9 @@ class ReleaseGil {
   void* saved_ = nullptr;
 };
 
+// Takes over a reference to a PyObject, and drops it with the GIL; after the interpreter's end, not at all.
+std::shared_ptr<void> keep_python_object(void* object);
+
 // The generator that calls us, such as the one behind `with _coalescing_manager():`. An exception in the `with` block ends
 // it without a further call of ours. Python 3.10 does not tell: there, and for callers of another kind, it never ends.
 class CallerScope {

@@ -39,6 +39,7 @@ std::string in_words(const ErrorDetail& met, int64_t waited_ns) {
       return "the group was given up";
     case ErrorKind::kUsage:
     case ErrorKind::kMismatch:
+    case ErrorKind::kNotFinite:
     case ErrorKind::kSystem:
       break;
   }

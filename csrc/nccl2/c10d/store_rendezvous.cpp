@@ -14,60 +14,62 @@ constexpr timespec kLookEvery{0, 10 * kMillisecond};
 
 }  // namespace
 
-Error StoreRendezvous::publish(const UniqueId& id) {
+Error StoreRendezvous::publish(int index, const UniqueId& id) {
   try {
     const auto* bytes = reinterpret_cast<const uint8_t*>(id.internal);
-    store_->set(key(), std::vector<uint8_t>(bytes, bytes + sizeof id.internal));
+    store_->set(key(index), std::vector<uint8_t>(bytes, bytes + sizeof id.internal));
     return {};
   } catch (const std::exception& e) {
-    return error(ErrorKind::kSystem, "cannot write " + key() + " to the store: " + text_of(e));
+    return error(ErrorKind::kSystem, rank_, "cannot write " + key(index) + " to the store: " + text_of(e));
   }
 }
 
-Error StoreRendezvous::fetch(UniqueId* id, Deadline deadline) {
+Error StoreRendezvous::fetch(int index, int root, UniqueId* id, Deadline deadline) {
   const int64_t begun = now_ns();
   try {
     if (outer_) {
-      if (Error error = wait_while_outer_is_well(deadline)) return error;
+      if (Error error = wait_while_outer_is_well(index, root, deadline)) return error;
     } else {
-      store_->wait({key()}, std::chrono::milliseconds(std::max<int64_t>(deadline.left() / kMillisecond, 1)));
+      store_->wait({key(index)}, std::chrono::milliseconds(std::max<int64_t>(deadline.left() / kMillisecond, 1)));
     }
-    const std::vector<uint8_t> bytes = store_->get(key());
+    const std::vector<uint8_t> bytes = store_->get(key(index));
     if (bytes.size() != sizeof id->internal) {
-      return error(ErrorKind::kSystem, key() + " in the store has " + std::to_string(bytes.size()) + " bytes");
+      return error(ErrorKind::kSystem, root,
+                   key(index) + " in the store has " + std::to_string(bytes.size()) + " bytes");
     }
     std::copy(bytes.begin(), bytes.end(), id->internal);
-    if (store_->add(key() + "/readers", 1) == size_ - 1) {
-      store_->deleteKey(key());
-      store_->deleteKey(key() + "/readers");
+    if (store_->add(key(index) + "/readers", 1) == size_ - 1) {
+      store_->deleteKey(key(index));
+      store_->deleteKey(key(index) + "/readers");
     }
     return {};
   } catch (const std::exception& e) {
-    return nobody_came(now_ns() - begun, " (" + text_of(e) + ")");
+    return nobody_came(index, root, now_ns() - begun, " (" + text_of(e) + ")");
   }
 }
 
 // Not by the store's own wait, which takes a second or more to give up.
-Error StoreRendezvous::wait_while_outer_is_well(Deadline deadline) {
+Error StoreRendezvous::wait_while_outer_is_well(int index, int root, Deadline deadline) {
   const int64_t begun = now_ns();
-  while (!store_->check({key()})) {
+  while (!store_->check({key(index)})) {
     if (Error error = outer_()) return error;
-    if (deadline.passed()) return nobody_came(now_ns() - begun, "");
+    if (deadline.passed()) return nobody_came(index, root, now_ns() - begun, "");
     nanosleep(&kLookEvery, nullptr);
   }
   return {};
 }
 
-Error StoreRendezvous::nobody_came(int64_t waited_ns, const std::string& details) const {
-  return error(ErrorKind::kTimeout, "waited " + std::to_string(waited_ns / kMillisecond) + " ms for rank 0 to write " +
-                                        key() + " to the store: has it created this group?" + details);
+Error StoreRendezvous::nobody_came(int index, int root, int64_t waited_ns, const std::string& details) const {
+  return error(ErrorKind::kTimeout, root,
+               "waited " + std::to_string(waited_ns / kMillisecond) + " ms for rank " + std::to_string(root) +
+                   " to write " + key(index) + " to the store: has it created this group?" + details);
 }
 
-Error StoreRendezvous::error(ErrorKind kind, const std::string& what) const {
+Error StoreRendezvous::error(ErrorKind kind, int root, const std::string& what) const {
   ErrorDetail detail;
   detail.kind = kind;
   detail.message = "rank " + std::to_string(rank_) + " of group " + group_ + " cannot connect: " + what;
-  detail.ranks = {0};
+  detail.ranks = {root};
   detail.op = "connect";
   detail.group = group_;
   detail.rank = rank_;

@@ -1,5 +1,4 @@
-// Rendezvous through a c10d::Store: the first rank's id under one key, which the last rank to read it removes, so that a
-// group of the same name can be made again over the same store. Must not know: communicators.
+// Rendezvous through a c10d::Store: each id under a key, which the last rank to read it removes, so that a group of the same name can be made again over the same store. Must not know: communicators.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -18,14 +17,16 @@ class StoreRendezvous final : public Rendezvous {
                   std::function<Error()> outer = {})
       : store_(std::move(store)), group_(std::move(group)), rank_(rank), size_(size), outer_(std::move(outer)) {}
 
-  Error publish(const UniqueId& id) override;
-  Error fetch(UniqueId* id, Deadline deadline) override;
+  Error publish(int index, const UniqueId& id) override;
+  Error fetch(int index, int root, UniqueId* id, Deadline deadline) override;
 
  private:
-  Error wait_while_outer_is_well(Deadline deadline);
-  Error nobody_came(int64_t waited_ns, const std::string& details) const;
-  Error error(ErrorKind kind, const std::string& what) const;
-  std::string key() const { return "pycomms/" + group_ + "/id"; }
+  Error wait_while_outer_is_well(int index, int root, Deadline deadline);
+  Error nobody_came(int index, int root, int64_t waited_ns, const std::string& details) const;
+  Error error(ErrorKind kind, int root, const std::string& what) const;
+  std::string key(int index) const {
+    return "pycomms/" + group_ + "/id" + (index == 0 ? "" : "/" + std::to_string(index));
+  }
 
   const c10::intrusive_ptr<::c10d::Store> store_;
   const std::string group_;

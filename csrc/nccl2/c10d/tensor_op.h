@@ -6,8 +6,12 @@
 #include <c10/core/Stream.h>
 #include <c10/util/SmallVector.h>
 
+#include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "nccl2/c10d/value_check.h"
 #include "nccl2/core/device_op.h"
 
 namespace pycomms::c10d_backend {
@@ -44,6 +48,21 @@ class TensorOp final : public DeviceOp {
   bool is_open() const { return open_.load(std::memory_order_acquire); }
   void set_open(bool open) { open_.store(open, std::memory_order_release); }
 
+  // Inspections of the data that came in, as inspect() says; the first error counts. Before the operation is issued.
+  using Inspection = std::function<Error(uint64_t sequence)>;
+  void inspect_with(Inspection inspection) { inspections_.push_back(std::move(inspection)); }
+  Error inspect() override {
+    Error first;
+    for (const Inspection& inspection : std::exchange(inspections_, {})) {
+      if (Error error = inspection(sequence()); error && !first) first = std::move(error);
+    }
+    if (first && reports_ != nullptr) reports_->add(first);
+    return first;
+  }
+  // Of an operation on a device: who hears of that if nobody waits for it. May be null.
+  void report_to(std::shared_ptr<ValueReports> reports) { reports_ = std::move(reports); }
+  ValueReports* reports() const { return reports_.get(); }
+
   // Filled by the engine before a receive ends.
   hostccl::RecvStatus received{-1, 0, 0};
 
@@ -52,6 +71,8 @@ class TensorOp final : public DeviceOp {
   std::atomic<bool> let_go_{false};
   std::optional<c10::Stream> issued_on_, issued_from_;
   std::atomic<bool> open_{false};
+  std::vector<Inspection> inspections_;  // of the issuing thread, then of the one that ends the operation
+  std::shared_ptr<ValueReports> reports_;
 };
 
 }  // namespace pycomms::c10d_backend

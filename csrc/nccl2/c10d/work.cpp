@@ -122,7 +122,11 @@ bool Work::wait(std::chrono::milliseconds timeout) {
       rethrow_pending_signal();
       break;
   }
-  if (state_->outcome() != Outcome::kDone) throw_error(state_->error());
+  ValueReports* const reports = state_->reports();
+  if (state_->outcome() != Outcome::kDone) {
+    if (reports != nullptr) reports->told(state_->error());
+    throw_error(state_->error());
+  }
   // The thread that ended it may not have completed the future yet; whoever waited expects both.
   c10::intrusive_ptr<Future> future;
   {
@@ -130,6 +134,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
     future = future_;
   }
   if (future) future->wait();
+  if (reports != nullptr) throw_if(reports->take());  // of an operation before this one
   return true;
 }
 

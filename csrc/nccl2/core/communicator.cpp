@@ -1,32 +1,13 @@
 #include "nccl2/core/communicator.h"
 
-#include <sched.h>
-#include <time.h>
-
+#include "nccl2/core/backoff.h"
 #include "nccl2/core/failure.h"
-#include "nccl2/core/interrupt.h"
+#include "nccl2/core/roots.h"
 
 namespace pycomms {
 namespace {
 
 constexpr int64_t kEngineGrace = 1 * kSecond;  // the engine's own deadline comes first: it names who is missing
-constexpr int kIdMaker = 0;                    // the rank that makes the unique id of a new communicator
-
-// Waits a little longer each time: a connection takes tens of microseconds to seconds.
-class Backoff {
- public:
-  void pause() {
-    if (++rounds_ < 64) {
-      sched_yield();
-      return;
-    }
-    const timespec nap{0, std::min<long>(rounds_ * kMicrosecond, kMillisecond)};
-    nanosleep(&nap, nullptr);
-  }
-
- private:
-  int rounds_ = 0;
-};
 
 Outcome outcome_of(const Error& error) {
   if (!error) return Outcome::kDone;
@@ -40,6 +21,7 @@ Outcome outcome_of(const Error& error) {
     case ErrorKind::kUsage:
     case ErrorKind::kMismatch:
     case ErrorKind::kPeerFailure:
+    case ErrorKind::kNotFinite:
     case ErrorKind::kSystem:
       return Outcome::kFailed;
   }
@@ -55,113 +37,6 @@ Communicator::Communicator(const Engine& engine, DeviceRuntime& runtime, Communi
       fork_generation_(fork_generation()),
       lane_(std::make_shared<Lane>(engine, runtime, static_cast<FailureSource&>(*this))),
       timeout_(options_.timeout) {}
-
-// --- Connecting ------------------------------------------------------------------------------------------------------
-
-Error Communicator::start() {
-  if (rendezvous_ == nullptr || started_.exchange(true)) return {};
-  const Deadline deadline = Deadline::after(timeout());
-  UniqueId id{};
-  if (rank() == kIdMaker) {
-    if (engine_.nccl.get_unique_id(&id) != nccl_abi::kSuccess) {
-      return make_error(ErrorKind::kSystem,
-                        "the engine has no unique id to give: " + last_engine_text(engine_, nullptr));
-    }
-    if (size() > 1) {
-      if (Error error = rendezvous_->publish(id)) return fail(std::move(error));
-    }
-  } else if (Error error = rendezvous_->fetch(&id, deadline)) {
-    return fail(std::move(error));
-  }
-
-  nccl_abi::Config config;
-  config.blocking = 0;
-  config.comm_name = options_.group.c_str();
-  if (engine_.host.set_init_timeout != nullptr) engine_.host.set_init_timeout(deadline.left());
-  CommHandle comm = nullptr;
-  const EngineResult result = engine_.nccl.comm_init_rank_config(&comm, size(), id, rank(), &config);
-  if (comm != nullptr) adopt(comm);
-  if (result == nccl_abi::kSuccess || result == nccl_abi::kInProgress) return {};
-  return fail(make_error(ErrorKind::kSystem, "cannot connect: " + last_engine_text(engine_, comm)));
-}
-
-void Communicator::adopt(CommHandle comm) {
-  comm_ = comm;
-  lane_->open(comm);
-  lifecycle_.advance(LifeState::kNew, LifeState::kConnecting);
-}
-
-Error Communicator::become_ready(Deadline deadline) {
-  if (lifecycle_.is_ready()) return {};
-  if (Error error = start()) return error;
-  Backoff backoff;
-  int64_t next_poll = now_ns() + kInterruptPoll;
-  for (;;) {
-    const LifeState now_in = state();
-    if (now_in == LifeState::kReady) return {};
-    if (now_in == LifeState::kFailed || now_in == LifeState::kRevoked || now_in == LifeState::kClosed)
-      return first_error();
-    // kNew: another thread is on its way through start().
-    EngineResult progress = nccl_abi::kInProgress;
-    if (now_in == LifeState::kConnecting) {
-      const EngineResult asked = engine_.nccl.comm_get_async_error(comm_, &progress);
-      if (asked != nccl_abi::kSuccess) progress = asked;
-    }
-    if (progress == nccl_abi::kSuccess) {
-      if (Error error = check_membership()) return fail(std::move(error));
-      lifecycle_.advance(LifeState::kConnecting, LifeState::kReady);
-      continue;
-    }
-    if (progress != nccl_abi::kInProgress) return explain(progress, OpKind::kConnect, 0);
-
-    const int64_t now = now_ns();
-    if (deadline.passed(now)) return make_error(ErrorKind::kTimeout, "it is still connecting: not all ranks have come");
-    if (now >= next_poll) {
-      if (options_.interrupted != nullptr && options_.interrupted()) {
-        return make_error(ErrorKind::kInterrupted, "interrupted while connecting");
-      }
-      if (options_.outer) {
-        if (Error error = options_.outer()) return error;
-      }
-      next_poll = now + kInterruptPoll;
-    }
-    backoff.pause();
-  }
-}
-
-// A split in which ranks disagree about who is in gives a communicator of another size or order.
-Error Communicator::check_membership() {
-  int count = 0;
-  int rank = -1;
-  if (engine_.nccl.comm_count(comm_, &count) != nccl_abi::kSuccess) return {};
-  if (engine_.nccl.comm_user_rank(comm_, &rank) != nccl_abi::kSuccess) return {};
-  if (count == size() && rank == this->rank()) return {};
-  return make_error(ErrorKind::kMismatch,
-                    "this rank expected to be rank " + std::to_string(this->rank()) + " of " + std::to_string(size()) +
-                        " but the ranks formed a communicator in which it is " + std::to_string(rank) + " of " +
-                        std::to_string(count) + ": do all ranks create and split groups in the same order?");
-}
-
-Error Communicator::split(int color, CommunicatorOptions child, int key, std::unique_ptr<Communicator>* result) {
-  const Deadline deadline = Deadline::after(child.timeout);
-  const GateHolder inside(gate_);
-  if (!inside || was_forked()) return check(OpKind::kSplit);
-  if (Error error = become_ready(deadline)) return error;
-  if (!wait_for_pending(deadline)) {
-    return make_error(ErrorKind::kTimeout, "cannot split: earlier operations are still in flight");
-  }
-  nccl_abi::Config config;
-  config.blocking = 0;
-  config.comm_name = child.group.c_str();
-  if (engine_.host.set_init_timeout != nullptr) engine_.host.set_init_timeout(deadline.left());
-  CommHandle comm = nullptr;
-  const EngineResult split = settle(engine_.nccl.comm_split(comm_, color, key, &comm, &config));
-  if (split != nccl_abi::kSuccess) return explain(split, OpKind::kSplit, 0);
-  if (color == nccl_abi::kSplitNoColor) return {};
-  *result = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
-  (*result)->adopt(comm);
-  return {};
-}
 
 // --- Operations ------------------------------------------------------------------------------------------------------
 
@@ -184,13 +59,10 @@ void Communicator::apply_timeout(int64_t ns) {
   static_cast<void>(engine_.host.comm_set_timeout(comm_, ns));
 }
 
-EngineResult Communicator::settle(EngineResult result) {
-  if (result != nccl_abi::kInProgress) [[likely]]
-    return result;
-  const Deadline deadline = Deadline::after(timeout());
+EngineResult Communicator::settle(const Engine& engine, CommHandle comm, EngineResult result, Deadline deadline) {
   for (Backoff backoff; result == nccl_abi::kInProgress; backoff.pause()) {
     if (deadline.passed()) return nccl_abi::kTimeout;
-    const EngineResult asked = engine_.nccl.comm_get_async_error(comm_, &result);
+    const EngineResult asked = engine.nccl.comm_get_async_error(comm, &result);
     if (asked != nccl_abi::kSuccess) return asked;
   }
   return result;
@@ -223,7 +95,8 @@ void Communicator::finish_part(OpState& state, OpKind kind, const Error& error) 
   if (!state.leave_part(error)) return;
   InFlight& in_flight = state.lane()->in_flight();
   const std::shared_ptr<OpState> mine = in_flight.remove(state);
-  mine->end(outcome_of(mine->first_part_error()), mine->first_part_error());
+  const Error first = mine->first_part_error() ? mine->first_part_error() : mine->inspect();
+  mine->end(outcome_of(first), first);
   in_flight.settle();  // whoever waited may destroy this communicator now
 }
 
@@ -296,7 +169,7 @@ Error Communicator::explain(EngineResult result, OpKind kind, uint64_t sequence)
   detail.ranks = explanation.ranks;
   // The engine knows that the maker of the unique id is gone, and we know who that was.
   const bool maker_gone = kind == OpKind::kConnect && explanation.kind == ErrorKind::kPeerFailure;
-  if (maker_gone && detail.ranks.empty()) detail.ranks = {kIdMaker};
+  if (maker_gone && detail.ranks.empty()) detail.ranks = {root_rank(0, size(), 1)};
   detail.op = explanation.op.empty() ? traits(kind).name : explanation.op;
   detail.sequence = explanation.sequence != 0 ? explanation.sequence : sequence;
   detail.group = options_.group;

@@ -9,12 +9,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/fork.h"
 #include "base/gate.h"
 #include "nccl2/core/lane.h"
 #include "nccl2/core/lifecycle.h"
 #include "nccl2/core/op_state.h"
+#include "nccl2/core/registrations.h"
 #include "nccl2/core/rendezvous.h"
 
 namespace pycomms {
@@ -30,6 +32,7 @@ struct CommunicatorOptions {
   bool (*interrupted)() = nullptr;
   // Asked as often while it connects: an error ends the wait. For a communicator that serves another one.
   std::function<Error()> outer;
+  int ranks_per_root = 0;  // as many ranks get their own unique id where the engine takes several; 0: one for all
 };
 
 class Communicator final : private FailureSource {
@@ -42,6 +45,7 @@ class Communicator final : private FailureSource {
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
   const std::string& group() const { return options_.group; }
+  int ranks_per_root() const { return options_.ranks_per_root; }
   const Engine& engine() const { return engine_; }
   DeviceRuntime& runtime() const { return runtime_; }
   bool (*interrupted() const)() { return options_.interrupted; }
@@ -66,6 +70,24 @@ class Communicator final : private FailureSource {
 
   // Collective over the members: a communicator of those that give the same color, or null for kSplitNoColor.
   Error split(int color, CommunicatorOptions child, int key, std::unique_ptr<Communicator>* result);
+  // Collective over the members that stay: a communicator of them, in the same order, connected. Where the engine can.
+  // With kRevoke it cancels what is in flight and is of no use afterwards, whether that worked or not.
+  enum class Shrink { kWhenIdle, kRevoke };
+  Error shrink(std::vector<int> excluded, Shrink how, CommunicatorOptions child, std::unique_ptr<Communicator>* result);
+  bool can_shrink() const { return engine_.nccl.comm_shrink != nullptr && state() == LifeState::kReady; }
+
+  // Waits for what is in flight and gives the engine's memory back to the device; every member does the same. Operations
+  // are refused until resume(). If something is still in flight at the deadline, nothing has happened.
+  Error suspend(Deadline deadline);
+  Error resume();
+  Error memory_statistic(nccl_abi::MemoryStatistic which, uint64_t* value);
+
+  // The engine's own handle; null before it is ready and after its end. Valid as long as nobody ends the communicator.
+  CommHandle engine_handle() const { return lifecycle_.is_ready() ? comm_ : nullptr; }
+
+  // What it has registered of the program's memory; null on the host. Set before the first operation.
+  void set_memory(std::shared_ptr<Registrations> memory) { memory_ = std::move(memory); }
+  Registrations* memory() const { return memory_.get(); }
 
   int64_t timeout() const { return timeout_.load(std::memory_order_relaxed); }
   void set_timeout(int64_t ns) { timeout_.store(ns, std::memory_order_relaxed); }
@@ -128,11 +150,27 @@ class Communicator final : private FailureSource {
   static Communicator& owner(const OpState& state);
   std::atomic<int>& pending_of(OpKind kind) { return is_receive(kind) ? receives_ : owed_; }
 
+  Error exchange_ids(std::vector<UniqueId>* ids, Deadline deadline);
+  nccl_abi::Config begin_child(const CommunicatorOptions& child, Deadline deadline) const;
+  Error wait_until_idle(OpKind kind, Deadline deadline);
+  Error cannot(OpKind kind, const std::string& hint) const;
   void adopt(CommHandle comm);
   bool drain(Deadline deadline);
+  bool drop_memory();
+  void forget_memory();  // after the engine's communicator has gone
   void tell_members(const std::string& why);
   Error check_membership();
-  EngineResult settle(EngineResult result);  // waits for a call that a nonblocking communicator left in progress
+  // Waits for a call that a nonblocking communicator left in progress.
+  EngineResult settle(EngineResult result) {
+    if (result != nccl_abi::kInProgress) [[likely]]
+      return result;
+    return settle(engine_, comm_, result, Deadline::after(timeout()));
+  }
+  static EngineResult settle(const Engine& engine, CommHandle comm, EngineResult result, Deadline deadline);
+  // The first half of abort(), which does not block. False when it has ended before.
+  bool stop(const std::string& why);
+  // Waits until nobody is inside; null when somebody stays, or it has never been connected.
+  CommHandle release_handle();
   void close(LifeState before);
 
   const Engine& engine_;
@@ -150,6 +188,8 @@ class Communicator final : private FailureSource {
   std::atomic<int> owed_{0};  // that other ranks may depend on: all but receives
   std::atomic<int> receives_{0};
 
+  std::shared_ptr<Registrations> memory_;  // shared with the thread that ends the engine's communicator
+  bool is_drained_ = false;                // set by shutdown()
   std::unique_ptr<Rendezvous> rendezvous_;
   std::atomic<bool> started_{false};
   CommHandle comm_ = nullptr;  // set before kConnecting, constant until the gate is closed and empty

@@ -2,7 +2,7 @@
 
 #include <sched.h>
 
-#include "base/thread.h"
+#include "nccl2/core/reaper.h"
 
 namespace pycomms {
 namespace {
@@ -17,9 +17,7 @@ constexpr int64_t kNewsOfDeath = 20 * kMillisecond;
 Error DeviceCommunicator::open(const GateHolder& inside, const std::shared_ptr<DeviceOp>& op, StreamHandle stream,
                                const IssueOptions& options) {
   Communicator& c = *communicator_;
-  if (!inside || !c.lifecycle_.is_ready() || c.was_forked()) {
-    if (Error error = c.check(op->kind())) return error;
-  }
+  if (Error error = check_open(inside, op->kind())) return error;
   op->set_sequence(is_point_to_point(op->kind()) ? 0 : c.next_sequence());
   const bool captured = events_.is_capturing(stream);
   if (!captured) forget_captured();
@@ -33,7 +31,7 @@ Error DeviceCommunicator::open(const GateHolder& inside, const std::shared_ptr<D
 
 Error DeviceCommunicator::close(const std::shared_ptr<DeviceOp>& op, EngineResult result) {
   Communicator& c = *communicator_;
-  Error error = result == nccl_abi::kSuccess ? Error() : explain(result, *op);
+  Error error = result == nccl_abi::kSuccess ? play_sequels(*op) : explain(result, *op);
   if (!error) {
     // Without a mark nobody would ever know that it has passed.
     if (Status marked = op->end_on_stream(); !marked.is_ok()) error = c.fail(device_error(*op, marked.message()));
@@ -45,7 +43,7 @@ Error DeviceCommunicator::close(const std::shared_ptr<DeviceOp>& op, EngineResul
   }
   if (error) {
     c.finish_part(*op, op->kind(), error);
-    if (!c.lifecycle_.is_ready()) lose(error);
+    if (c.lifecycle_.has_ended()) lose(error);
     return error;
   }
   {
@@ -54,6 +52,34 @@ Error DeviceCommunicator::close(const std::shared_ptr<DeviceOp>& op, EngineResul
   }
   Supervisor::instance().wake();
   return {};
+}
+
+// A round of work, then a round of engine calls as one group, until no sequel has more. On an error here the other ranks
+// have gone on, or wait for this one: it fails the communicator.
+Error DeviceCommunicator::play_sequels(DeviceOp& op) {
+  const auto sequels = op.take_sequels();
+  if (sequels.empty()) [[likely]]
+    return {};
+  Communicator& c = *communicator_;
+  for (;;) {
+    std::vector<Sequel*> moving;
+    for (const auto& sequel : sequels) {
+      if (Status done = sequel->compute(); !done.is_ok()) return c.fail(device_error(op, done.message()));
+      if (sequel->has_move()) moving.push_back(sequel.get());
+    }
+    if (moving.empty()) return {};
+    // The memory of this round may have an address that is registered from before.
+    if (c.memory() != nullptr && c.memory()->is_stale()) {
+      if (Error error = refresh_open(op.kind())) return c.fail(std::move(error));
+    }
+    EngineResult first = c.engine_.nccl.group_start();
+    for (size_t i = 0; i < moving.size() && (first == nccl_abi::kSuccess || first == nccl_abi::kInProgress); ++i) {
+      first = moving[i]->move(c.engine_, c.comm_, op.stream());
+    }
+    const EngineResult ended = settle(op, c.engine_.nccl.group_end());
+    const EngineResult result = first == nccl_abi::kInProgress || first == nccl_abi::kSuccess ? ended : first;
+    if (result != nccl_abi::kSuccess) return c.fail(explain(result, op));
+  }
 }
 
 // What a captured operation holds may not be given to others in the rest of the capture, even if its Work is dropped.
@@ -75,7 +101,7 @@ EngineResult DeviceCommunicator::settle(const DeviceOp& op, EngineResult result)
   Communicator& c = *communicator_;
   while (result == nccl_abi::kInProgress) {
     if (now_ns() >= op.deadline_ns()) return nccl_abi::kTimeout;
-    if (!c.lifecycle_.is_ready()) return nccl_abi::kRemoteError;
+    if (c.lifecycle_.has_ended()) return nccl_abi::kRemoteError;
     sched_yield();
     const EngineResult asked = c.engine_.nccl.comm_get_async_error(c.comm_, &result);
     if (asked != nccl_abi::kSuccess) return asked;
@@ -102,6 +128,14 @@ Error DeviceCommunicator::close_block(const std::shared_ptr<DeviceOp>& op) {
   return error;
 }
 
+Error DeviceCommunicator::estimate_block(const std::shared_ptr<DeviceOp>& op, float* microseconds) {
+  nccl_abi::SimulationInfo info;
+  Error error = close(op, settle(*op, communicator_->engine_.nccl.group_simulate_end(&info)));
+  block_inside_.reset();
+  *microseconds = info.estimated_us;
+  return error;
+}
+
 // --- Watching, on the supervisor's thread ----------------------------------------------------------------------------
 
 bool DeviceCommunicator::supervise(int64_t now) {
@@ -111,13 +145,19 @@ bool DeviceCommunicator::supervise(int64_t now) {
   }
   std::string device_failure;
   retire_passed(&device_failure);
-  {
-    const std::lock_guard lock(mutex_);
-    if (issued_.empty()) return false;
+  if (!is_busy()) return false;
+  if (communicator_->lifecycle_.has_ended()) return true;  // lost already: until the device has let go
+  if (Error why = find_failure(now, device_failure)) {
+    // A member may leave as soon as the last operation has passed, which may have been a moment ago.
+    retire_passed(&device_failure);
+    if (is_busy() || communicator_->lifecycle_.has_ended()) lose(std::move(why));
   }
-  if (!communicator_->lifecycle_.is_ready()) return true;  // lost already: until the device has let go
-  if (Error why = find_failure(now, device_failure)) lose(std::move(why));
   return true;
+}
+
+bool DeviceCommunicator::is_busy() {
+  const std::lock_guard lock(mutex_);
+  return !issued_.empty();
 }
 
 // The engine runs the operations of a communicator in the order in which they were issued.
@@ -136,7 +176,7 @@ void DeviceCommunicator::retire_passed(std::string* why) {
     }
     first->passed();
     // An engine that gave up lets its work pass too.
-    const Error error = communicator_->lifecycle_.is_ready() ? Error() : communicator_->first_error();
+    const Error error = communicator_->lifecycle_.has_ended() ? communicator_->first_error() : Error();
     communicator_->finish_part(*first, first->kind(), error);
   }
 }
@@ -195,9 +235,11 @@ Error DeviceCommunicator::make_error(ErrorKind kind, OpKind op, uint64_t sequenc
 void DeviceCommunicator::lose(Error why) {
   const Error first = communicator_->fail(std::move(why));
   communicator_->lane_->in_flight().cancel_all(first);
-  auto torn_down = start_thread(
-      "pycomms-abort", [self = shared_from_this(), first] { self->communicator_->abort(first.detail().message); });
-  if (torn_down.is_ok()) torn_down.take().detach();
+  if (!communicator_->stop(first.detail().message)) return;
+  Reaper::instance().abort(
+      {&communicator_->engine_.nccl, [self = shared_from_this()] { return self->communicator_->release_handle(); },
+       [self = shared_from_this()] { self->communicator_->forget_memory(); }},
+      Reaper::Wait::kNo);
 }
 
 }  // namespace pycomms

@@ -1,6 +1,6 @@
 // A communicator whose operations run on streams of a device. It issues them with marks around them, and the supervisor
 // follows the marks: an operation that has passed ends, one that is overdue, or a failure that the engine reports, fails the
-// communicator. It is then torn down on a thread of its own, because engines may block for long in that.
+// communicator. It is then aborted by the reaper, because engines may block for long in that.
 //
 // Any thread; operations are issued by one thread at a time. Must not know: torch, CUDA.
 #pragma once
@@ -14,6 +14,7 @@
 
 #include "nccl2/core/communicator.h"
 #include "nccl2/core/device_op.h"
+#include "nccl2/core/registrations.h"
 #include "nccl2/core/supervisor.h"
 
 namespace pycomms {
@@ -53,6 +54,18 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
     return explain(result, op);
   }
   Error close_block(const std::shared_ptr<DeviceOp>& op);
+  // Ends the block without running anything of it: what the engine thinks that it would take.
+  Error estimate_block(const std::shared_ptr<DeviceOp>& op, float* microseconds);
+
+  // --- Registered memory (device_communicator_memory.cpp); each connects first, and is called like an operation
+  // Before an operation `kind`, when communicator()->memory() is stale: drops what is gone, registers what has come.
+  Error refresh_memory(OpKind kind);
+  // All segments of the pool that are not registered so yet. Collective if symmetric.
+  Error register_memory(const PoolId& pool, const std::vector<DeviceSegment>& segments, Registrations::Mode mode);
+  // When what is in flight has passed. Collective if it was registered so.
+  Error deregister_memory(const PoolId& pool);
+  // What the host waits for before memory that operations may use is taken back.
+  Error wait_until_passed(OpKind kind);
 
   // The device refused something that an operation needs. Names rank, group and operation.
   Error device_error(OpKind kind, uint64_t sequence, const std::string& what) const {
@@ -62,10 +75,20 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   bool supervise(int64_t now) override;
 
  private:
+  // Ready, or why not.
+  Error check_open(const GateHolder& inside, OpKind kind) {
+    Communicator& c = *communicator_;
+    if (inside && c.lifecycle_.is_ready() && !c.was_forked()) return {};
+    return c.check(kind);
+  }
+  Error registration_error(OpKind kind, const Registrations::Answer& answer);
+  Error refresh_open(OpKind kind);  // inside the gate, and ready
+  Registrations::Settle settle();
   Error open(const GateHolder& inside, const std::shared_ptr<DeviceOp>& op, StreamHandle stream,
              const IssueOptions& options);
   Error close(const std::shared_ptr<DeviceOp>& op, EngineResult result);
   EngineResult settle(const DeviceOp& op, EngineResult result);
+  Error play_sequels(DeviceOp& op);
   Error device_error(const DeviceOp& op, const std::string& what) const {
     return device_error(op.kind(), op.sequence(), what);
   }
@@ -75,6 +98,7 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   void keep_captured(const std::shared_ptr<DeviceOp>& op);
   void forget_captured();
   void retire_passed(std::string* why);
+  bool is_busy();
   // What the engine's result means; if a member is gone, that says more.
   Error explain(EngineResult result, const DeviceOp& op);
   Error find_failure(int64_t now, const std::string& device_failure);

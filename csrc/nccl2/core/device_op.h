@@ -3,7 +3,11 @@
 // Marks are set by the issuing thread before anybody else sees them. Any thread. Must not know: torch, communicators.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "nccl2/core/op_state.h"
+#include "nccl2/core/sequel.h"
 #include "nccl2/driver/device_events.h"
 
 namespace pycomms {
@@ -22,6 +26,9 @@ class DeviceOp : public OpState {
 
   // By the issuer, in this order, the engine's calls in between.
   Status begin_on(DeviceEvents& events, StreamHandle stream, bool timed, bool captured, int64_t deadline_ns);
+  // What is played between the two; kept until it has been issued.
+  void follow_with(std::shared_ptr<Sequel> sequel) { sequels_.push_back(std::move(sequel)); }
+  std::vector<std::shared_ptr<Sequel>> take_sequels() { return std::exchange(sequels_, {}); }
   Status end_on_stream();
 
   bool is_capturing(StreamHandle stream) const { return events_->is_capturing(stream); }
@@ -41,6 +48,7 @@ class DeviceOp : public OpState {
   bool timed_ = false;
   bool captured_ = false;
   int64_t deadline_ns_ = kForever;
+  std::vector<std::shared_ptr<Sequel>> sequels_;  // of the issuing thread
 };
 
 }  // namespace pycomms

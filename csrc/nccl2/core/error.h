@@ -19,6 +19,7 @@ enum class ErrorKind : uint8_t {
   kRevoked,      // a member gave the communicator up for all
   kClosed,       // closed or aborted by this process
   kInterrupted,  // Ctrl-C
+  kNotFinite,    // NaN or infinity in the data of one operation; the group goes on
   kSystem,       // the engine or the operating system refused something
 };
 

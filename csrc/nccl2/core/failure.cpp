@@ -42,6 +42,7 @@ hostccl::FailureKind to_failure_kind(ErrorKind kind) {
     case ErrorKind::kInterrupted:
       return hostccl::FailureKind::kInterrupted;
     case ErrorKind::kUsage:
+    case ErrorKind::kNotFinite:
     case ErrorKind::kSystem:
       return hostccl::FailureKind::kSystem;
   }

@@ -8,10 +8,12 @@ namespace {
 constexpr uint32_t bit(LifeState state) { return 1u << static_cast<uint32_t>(state); }
 
 // For each state, the states that may follow.
-constexpr std::array<uint32_t, 7> kNext = {
+constexpr std::array<uint32_t, 8> kNext = {
     /* kNew        */ bit(LifeState::kConnecting) | bit(LifeState::kFailed) | bit(LifeState::kClosed),
     /* kConnecting */ bit(LifeState::kReady) | bit(LifeState::kFailed) | bit(LifeState::kClosed),
-    /* kReady      */ bit(LifeState::kFailed) | bit(LifeState::kRevoked) | bit(LifeState::kRegrouping) |
+    /* kReady      */ bit(LifeState::kSuspended) | bit(LifeState::kFailed) | bit(LifeState::kRevoked) |
+        bit(LifeState::kRegrouping) | bit(LifeState::kClosed),
+    /* kSuspended  */ bit(LifeState::kReady) | bit(LifeState::kFailed) | bit(LifeState::kRevoked) |
         bit(LifeState::kClosed),
     /* kFailed     */ bit(LifeState::kRegrouping) | bit(LifeState::kClosed),
     /* kRevoked    */ bit(LifeState::kRegrouping) | bit(LifeState::kClosed),
@@ -29,6 +31,8 @@ const char* to_string(LifeState state) {
       return "connecting";
     case LifeState::kReady:
       return "ready";
+    case LifeState::kSuspended:
+      return "suspended";
     case LifeState::kFailed:
       return "failed";
     case LifeState::kRevoked:

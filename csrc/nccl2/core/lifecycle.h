@@ -11,7 +11,7 @@
 
 namespace pycomms {
 
-enum class LifeState : uint32_t { kNew, kConnecting, kReady, kFailed, kRevoked, kRegrouping, kClosed };
+enum class LifeState : uint32_t { kNew, kConnecting, kReady, kSuspended, kFailed, kRevoked, kRegrouping, kClosed };
 
 const char* to_string(LifeState state);
 bool may_follow(LifeState from, LifeState to);
@@ -20,6 +20,10 @@ class Lifecycle {
  public:
   LifeState state() const { return state_.load(std::memory_order_acquire); }
   bool is_ready() const { return state() == LifeState::kReady; }
+  bool has_ended() const { return has_ended(state()); }
+  static bool has_ended(LifeState state) {
+    return state == LifeState::kFailed || state == LifeState::kRevoked || state == LifeState::kClosed;
+  }
 
   // Moves from `from` to `to`; false when the state is another one by now or the step is not legal.
   bool advance(LifeState from, LifeState to);

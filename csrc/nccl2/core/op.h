@@ -33,7 +33,12 @@ namespace pycomms {
   X(kRecvAnySource, "recv_any_source", "nccl2:recvAnySource")                                                  \
   X(kCoalesced, "coalesced", "nccl2:coalesced")                                                                \
   X(kConnect, "connect", "nccl2:connect")                                                                      \
-  X(kSplit, "split", "nccl2:split")
+  X(kSplit, "split", "nccl2:split")                                                                            \
+  X(kShrink, "shrink", "nccl2:shrink")                                                                         \
+  X(kSuspend, "suspend", "nccl2:suspend")                                                                      \
+  X(kResume, "resume", "nccl2:resume")                                                                         \
+  X(kRegisterPool, "register_mem_pool", "nccl2:register_mem_pool")                                             \
+  X(kDeregisterPool, "deregister_mem_pool", "nccl2:deregister_mem_pool")
 
 enum class OpKind : uint8_t {
 #define PYCOMMS_OP_KIND(kind, name, title) kind,

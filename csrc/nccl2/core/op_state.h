@@ -41,6 +41,9 @@ class OpState : public std::enable_shared_from_this<OpState> {
   int64_t started_ns() const { return started_ns_.load(std::memory_order_relaxed); }
   int64_t ended_ns() const { return ended_ns_; }
 
+  // Asked by whoever is about to end it as done: an error when something is wrong with the data that came in. Once.
+  virtual Error inspect() { return {}; }
+
   // Ends the operation; the first call wins and returns true. Wakes the waiters, then runs the continuations.
   bool end(Outcome outcome, Error error = {});
 

@@ -1,4 +1,4 @@
-// How the members of a communicator find each other: the first rank's unique id reaches the others.
+// How the members of a communicator find each other: the unique ids of the ranks that make one (roots.h) reach the others.
 // Called once per communicator by the thread that connects it. Must not know: where the id travels.
 #pragma once
 
@@ -11,8 +11,9 @@ namespace pycomms {
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
-  virtual Error publish(const UniqueId& id) = 0;
-  virtual Error fetch(UniqueId* id, Deadline deadline) = 0;
+  virtual Error publish(int index, const UniqueId& id) = 0;
+  // root: the rank that makes it, for messages. Each rank fetches each id once, but those it has made.
+  virtual Error fetch(int index, int root, UniqueId* id, Deadline deadline) = 0;
 };
 
 }  // namespace pycomms

@@ -4,6 +4,7 @@
 #include "base/fork.h"
 #include "base/futex.h"
 #include "base/thread.h"
+#include "nccl2/core/reaper.h"
 
 namespace pycomms {
 namespace {
@@ -47,6 +48,8 @@ bool Supervisor::look() {
       if (auto alive = one.lock()) all.push_back(std::move(alive));
     }
   }
+  Reaper::instance().retry();
+  const Reaper::Together lost(Reaper::Wait::kNo);  // those that this look finds lost
   bool busy = false;
   const int64_t now = now_ns();
   for (const auto& one : all) busy |= one->supervise(now);

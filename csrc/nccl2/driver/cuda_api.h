@@ -21,6 +21,7 @@ enum CaptureStatus : int { kNotCapturing = 0, kCapturing = 1, kCaptureInvalidate
 #define PYCOMMS_CUDA_FUNCTIONS(X)                                                         \
   X(get_device, cudaGetDevice, (int* device))                                             \
   X(set_device, cudaSetDevice, (int device))                                              \
+  X(device_synchronize, cudaDeviceSynchronize, ())                                        \
   X(event_create, cudaEventCreateWithFlags, (Event * event, unsigned flags))              \
   X(event_destroy, cudaEventDestroy, (Event event))                                       \
   X(event_record, cudaEventRecord, (Event event, Stream stream))                          \

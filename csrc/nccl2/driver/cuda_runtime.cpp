@@ -1,27 +1,10 @@
 #include "nccl2/driver/cuda_runtime.h"
 
+#include "nccl2/driver/cuda_scope.h"
+
 namespace pycomms {
 
 using cuda_abi::Error;
-
-class CudaRuntime::OnDevice {
- public:
-  OnDevice(const CudaApi& api, int device) : api_(api) {
-    if (api_.get_device(&before_) == Error::kSuccess && before_ != device) {
-      switched_ = api_.set_device(device) == Error::kSuccess;
-    }
-  }
-  ~OnDevice() {
-    if (switched_) static_cast<void>(api_.set_device(before_));
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
- private:
-  const CudaApi& api_;
-  int before_ = 0;
-  bool switched_ = false;
-};
 
 Result<StreamHandle> CudaRuntime::create_stream(const char*) {
   return Status(Code::kInvalidState, "operations on a GPU run on torch's streams");

@@ -34,9 +34,6 @@ class CudaRuntime final : public DeviceRuntime, public DeviceEvents {
   void allow_queries_during_capture() override;
 
  private:
-  // Makes the device current for a scope: an event belongs to the device that is current when it is made.
-  class OnDevice;
-
   Result<EventHandle> make(bool timed);
   Status failed(const char* call, cuda_abi::Error error) const;
 

@@ -102,3 +102,14 @@ NCCL_EXPORT Result ncclGroupEnd() {
   NCCL_COUNT_CALL();
   return end_group();
 }
+
+NCCL_EXPORT Result ncclGroupSimulateEnd(nccl_abi::SimulationInfo* info) {
+  NCCL_COUNT_CALL();
+  if (info != nullptr && info->magic != nccl_abi::SimulationInfo().magic) {
+    return refuse(kInvalidArgument, "simInfo was not initialised with NCCL_SIM_INFO_INITIALIZER");
+  }
+  float microseconds = 0;
+  const Result simulated = simulate_group(&microseconds);
+  if (simulated == kSuccess && info != nullptr) info->estimated_us = microseconds;
+  return simulated;
+}

@@ -13,6 +13,9 @@ namespace {
 
 using Operations = std::vector<Operation>;
 
+constexpr float kMicrosecondsPerOperation = 10;
+constexpr float kBytesPerMicrosecond = 10000;
+
 thread_local Group group;
 
 Result issue_one(const Operation& operation) {
@@ -110,10 +113,46 @@ Result end_group() {
   return first;
 }
 
-Result issue(const char* function, Comm comm, StreamHandle stream, std::function<Result(InnerComm)> operation) {
+Result simulate_group(float* microseconds) {
+  if (group.depth != 1) return refuse(nccl_abi::kInvalidUsage, "ncclGroupSimulateEnd: not the end of a group");
+  const Group ended = std::exchange(group, {});
+  if (!ended.makings.empty()) {
+    return refuse(nccl_abi::kInvalidUsage, "ncclGroupSimulateEnd: communicators cannot be made in a simulation");
+  }
+  *microseconds = 0;
+  for (const Operation& operation : ended.operations) {
+    *microseconds += kMicrosecondsPerOperation + static_cast<float>(operation.bytes) / kBytesPerMicrosecond;
+  }
+  Result first = nccl_abi::kSuccess;
+  for (const auto& ending : ended.endings) {
+    if (const Result result = ending(); first == nccl_abi::kSuccess) first = result;
+  }
+  return first;
+}
+
+size_t bytes_of(size_t count, DataType type) {
+  switch (type) {
+    case nccl_abi::kFloat16:
+    case nccl_abi::kBfloat16:
+      return 2 * count;
+    case nccl_abi::kInt32:
+    case nccl_abi::kUint32:
+    case nccl_abi::kFloat32:
+      return 4 * count;
+    case nccl_abi::kInt64:
+    case nccl_abi::kUint64:
+    case nccl_abi::kFloat64:
+      return 8 * count;
+    default:
+      return count;
+  }
+}
+
+Result issue(const char* function, Comm comm, StreamHandle stream, size_t bytes,
+             std::function<Result(InnerComm)> operation) {
   NCCL_FIND(handle, comm);
   RETURN_IF_REFUSED(handle->check_ready(function));
-  Operation bound{handle, stream, std::move(operation)};
+  Operation bound{handle, stream, bytes, std::move(operation)};
   if (group.depth != 0) {
     group.operations.push_back(std::move(bound));
     return nccl_abi::kSuccess;

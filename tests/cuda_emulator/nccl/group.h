@@ -15,6 +15,7 @@ namespace nccl_emulator {
 struct Operation {
   std::shared_ptr<Handle> handle;
   StreamHandle stream;
+  size_t bytes;  // of the caller's piece: for estimates
   std::function<Result(InnerComm)> issue;
 };
 
@@ -30,9 +31,14 @@ Group* open_group();
 
 void start_group();
 Result end_group();
+// Ends it without running what is in it. *microseconds: 10 for each operation and one for each 10 kB of the callers' pieces.
+Result simulate_group(float* microseconds);
+
+size_t bytes_of(size_t count, DataType type);
 
 // Issues it, now or when the group ends.
-Result issue(const char* function, Comm comm, StreamHandle stream, std::function<Result(InnerComm)> operation);
+Result issue(const char* function, Comm comm, StreamHandle stream, size_t bytes,
+             std::function<Result(InnerComm)> operation);
 // Runs it now, or when the group ends.
 Result at_the_end(std::function<Result()> ending);
 

@@ -10,8 +10,6 @@
     return nccl_emulator::unsupported(#function); \
   }
 
-NCCL_NOT_EMULATED(ncclGroupSimulateEnd)
-
 // Communication from within kernels.
 NCCL_NOT_EMULATED(ncclDevCommCreate)
 NCCL_NOT_EMULATED(ncclDevCommDestroy)

@@ -34,8 +34,8 @@ class CudaError(Exception):
 class Runtime:
     """Every function raises CudaError unless it succeeds. `call` gives the code instead."""
 
-    def __init__(self) -> None:
-        self._library = ctypes.CDLL("libcudart.so.13")
+    def __init__(self, library: str = "libcudart.so.13") -> None:
+        self._library = ctypes.CDLL(library)
         self._callbacks: list[Any] = []  # the C side keeps no reference
 
     def call(self, name: str, *arguments: Any) -> int:
@@ -73,6 +73,12 @@ class Runtime:
 
     def copy(self, to: int, source: int, count: int, stream: int) -> None:
         self.do("cudaMemcpyAsync", to, source, c_size_t(count), c_int(4), stream)
+
+    def bytes_at(self, address: int, count: int) -> bytes:
+        """Of device memory, once the streams that wait for the legacy stream have ended."""
+        target = ctypes.create_string_buffer(count)
+        self.do("cudaMemcpy", ctypes.addressof(target), address, c_size_t(count), c_int(2))
+        return target.raw
 
     def fill(self, to: int, value: int, count: int, stream: int) -> None:
         self.do("cudaMemsetAsync", to, c_int(value), c_size_t(count), stream)

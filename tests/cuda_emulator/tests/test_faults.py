@@ -12,6 +12,7 @@ import torch
 
 from tests.cuda_emulator import Delays, Emulator, EmulatorError, Error
 
+from .conftest import Process
 from .runtime import NOT_SUPPORTED, CudaError, Runtime
 
 
@@ -61,6 +62,18 @@ def test_the_reason_reaches_the_user_of_torch(aten: Emulator) -> None:
     torch.cuda.synchronize()
 
 
+def test_an_error_of_the_device_stays(process: Process) -> None:
+    """Until the process ends, whatever it calls."""
+    done = process(
+        "import torch\n"
+        "values, index = torch.arange(4.0, device='cuda'), torch.tensor([1, 99], device='cuda')\n"
+        "for attempt in (lambda: values.index_select(0, index).cpu(), torch.cuda.synchronize, values.cpu):\n"
+        "    try: attempt()\n"
+        "    except RuntimeError as error: print('device-side assert' in str(error))\n"
+    )
+    assert done.stdout == "True\n" * 3, done.stderr
+
+
 def test_calls_are_counted(cuda: Runtime, emulator: Emulator) -> None:
     emulator.reset_calls()
     stream = cuda.stream()
@@ -83,6 +96,7 @@ def test_delays_hold_work_back(cuda: Runtime, emulator: Emulator) -> None:
         assert time.monotonic() - start >= 0.02
 
 
+@pytest.mark.emulator_only("a GPU has no stubs")
 def test_a_stub_says_so(cuda: Runtime, capfd: pytest.CaptureFixture[str]) -> None:
     assert cuda.call("cudaArrayGetInfo") == NOT_SUPPORTED
     assert cuda.call("cudaArrayGetInfo") == NOT_SUPPORTED

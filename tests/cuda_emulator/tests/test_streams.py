@@ -11,21 +11,11 @@ import pytest
 
 from tests.cuda_emulator import Emulator
 
+from .conftest import Hold
+from .gate import PATIENCE
 from .runtime import INVALID_HANDLE, LEGACY, NON_BLOCKING, PER_THREAD, CudaError, Runtime
 
 BLOCKING = 0
-PATIENCE = 20.0  # of a wait that is expected to end at once
-
-
-class Gate:
-    """A stream that stands still until it is told to go on, by a host function that waits."""
-
-    def __init__(self, cuda: Runtime, stream: int) -> None:
-        self._go = threading.Event()
-        cuda.host_function(stream, lambda: self._go.wait(PATIENCE))
-
-    def open(self) -> None:
-        self._go.set()
 
 
 def test_work_of_a_stream_runs_in_order(cuda: Runtime) -> None:
@@ -38,9 +28,9 @@ def test_work_of_a_stream_runs_in_order(cuda: Runtime) -> None:
     assert cuda.is_idle(stream)
 
 
-def test_streams_do_not_wait_for_each_other(cuda: Runtime) -> None:
+def test_streams_do_not_wait_for_each_other(cuda: Runtime, hold: Hold) -> None:
     slow, fast = cuda.stream(), cuda.stream()
-    gate = Gate(cuda, slow)
+    gate = hold(slow)
     done = threading.Event()
     cuda.host_function(fast, done.set)
     assert done.wait(PATIENCE)
@@ -49,10 +39,10 @@ def test_streams_do_not_wait_for_each_other(cuda: Runtime) -> None:
     cuda.synchronize(slow)
 
 
-def test_an_event_orders_two_streams(cuda: Runtime) -> None:
+def test_an_event_orders_two_streams(cuda: Runtime, hold: Hold) -> None:
     first, second, event = cuda.stream(), cuda.stream(), cuda.event()
     seen: list[str] = []
-    gate = Gate(cuda, first)
+    gate = hold(first)
     cuda.host_function(first, lambda: seen.append("first"))
     cuda.record(event, first)
     cuda.wait(second, event)
@@ -64,11 +54,11 @@ def test_an_event_orders_two_streams(cuda: Runtime) -> None:
     assert cuda.call("cudaEventQuery", event) == 0
 
 
-def test_a_wait_is_for_the_recording_that_it_saw(cuda: Runtime) -> None:
+def test_a_wait_is_for_the_recording_that_it_saw(cuda: Runtime, hold: Hold) -> None:
     early, late, waiter, event = cuda.stream(), cuda.stream(), cuda.stream(), cuda.event()
     cuda.record(event, early)
     cuda.wait(waiter, event)
-    gate = Gate(cuda, late)
+    gate = hold(late)
     cuda.record(event, late)
     cuda.synchronize(waiter)  # does not wait for the second recording
     gate.open()
@@ -82,10 +72,10 @@ def test_an_event_that_was_never_recorded_is_no_obstacle(cuda: Runtime) -> None:
     cuda.synchronize(stream)
 
 
-def test_the_legacy_stream_comes_after_blocking_streams(cuda: Runtime) -> None:
+def test_the_legacy_stream_comes_after_blocking_streams(cuda: Runtime, hold: Hold) -> None:
     blocking, other = cuda.stream(BLOCKING), cuda.stream(NON_BLOCKING)
     seen: list[str] = []
-    gate = Gate(cuda, blocking)
+    gate = hold(blocking)
     cuda.host_function(blocking, lambda: seen.append("blocking"))
     cuda.host_function(LEGACY, lambda: seen.append("legacy"))
     cuda.host_function(other, lambda: seen.append("non-blocking"))
@@ -96,10 +86,10 @@ def test_the_legacy_stream_comes_after_blocking_streams(cuda: Runtime) -> None:
     assert seen == ["non-blocking", "blocking", "legacy"]
 
 
-def test_blocking_streams_come_after_the_legacy_stream(cuda: Runtime) -> None:
+def test_blocking_streams_come_after_the_legacy_stream(cuda: Runtime, hold: Hold) -> None:
     blocking, other = cuda.stream(BLOCKING), cuda.stream(NON_BLOCKING)
     seen: list[str] = []
-    gate = Gate(cuda, LEGACY)
+    gate = hold(LEGACY)
     cuda.host_function(LEGACY, lambda: seen.append("legacy"))
     cuda.host_function(blocking, lambda: seen.append("blocking"))
     cuda.synchronize(other)
@@ -117,8 +107,8 @@ def test_synchronizing_the_legacy_stream_waits_for_blocking_streams(cuda: Runtim
     assert seen == ["blocking"]
 
 
-def test_the_per_thread_stream_is_a_thread_s_own(cuda: Runtime) -> None:
-    gate = Gate(cuda, PER_THREAD)
+def test_the_per_thread_stream_is_a_thread_s_own(cuda: Runtime, hold: Hold) -> None:
+    gate = hold(PER_THREAD)
     done = threading.Event()
 
     def elsewhere() -> None:
@@ -133,10 +123,10 @@ def test_the_per_thread_stream_is_a_thread_s_own(cuda: Runtime) -> None:
     cuda.synchronize(PER_THREAD)
 
 
-def test_a_destroyed_stream_finishes_its_work(cuda: Runtime) -> None:
+def test_a_destroyed_stream_finishes_its_work(cuda: Runtime, hold: Hold) -> None:
     stream, event = cuda.stream(), cuda.event()
     seen: list[int] = []
-    gate = Gate(cuda, stream)
+    gate = hold(stream)
     for i in range(10):
         cuda.host_function(stream, partial(seen.append, i))
     cuda.record(event, stream)
@@ -147,6 +137,7 @@ def test_a_destroyed_stream_finishes_its_work(cuda: Runtime) -> None:
     assert seen == list(range(10))
 
 
+@pytest.mark.emulator_only("a handle that was destroyed may be anything")
 def test_a_stale_handle_is_an_error(cuda: Runtime) -> None:
     stream, event = cuda.stream(), cuda.event()
     cuda.do("cudaStreamDestroy", stream)
@@ -157,6 +148,7 @@ def test_a_stale_handle_is_an_error(cuda: Runtime) -> None:
         assert raised.value.code == INVALID_HANDLE
 
 
+@pytest.mark.emulator_only("counts the threads of the emulator")
 def test_streams_made_and_destroyed_while_busy_leave_no_thread(cuda: Runtime) -> None:
     def threads() -> int:
         return len(list(Path("/proc/self/task").iterdir()))
@@ -173,10 +165,10 @@ def test_streams_made_and_destroyed_while_busy_leave_no_thread(cuda: Runtime) ->
     assert threads() <= before + 1
 
 
-def test_elapsed_time_is_that_of_the_stream(cuda: Runtime) -> None:
+def test_elapsed_time_is_that_of_the_stream(cuda: Runtime, hold: Hold) -> None:
     stream, start, end = cuda.stream(), cuda.event(0), cuda.event(0)
     cuda.record(start, stream)
-    gate = Gate(cuda, stream)
+    gate = hold(stream)
     cuda.record(end, stream)
     with pytest.raises(CudaError, match="600"):
         cuda.elapsed_ms(start, end)

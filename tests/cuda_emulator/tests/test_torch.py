@@ -12,6 +12,8 @@ import torch
 
 from tests.cuda_emulator import Emulator, Options, environment
 
+from .conftest import Process
+
 
 def test_torch_sees_devices(emulator: Emulator) -> None:
     assert torch.cuda.is_available()
@@ -19,7 +21,7 @@ def test_torch_sees_devices(emulator: Emulator) -> None:
     assert torch.cuda.get_device_properties(1).name == "Emulated device 1"
 
 
-def test_one_plus_one(aten: Emulator) -> None:
+def test_one_plus_one(kernels: None) -> None:
     assert (torch.ones(4, device="cuda") + 1).tolist() == [2.0] * 4
 
 
@@ -34,7 +36,7 @@ def test_between_devices(aten: Emulator) -> None:
     assert torch.equal(y.cpu(), x.cpu())
 
 
-def test_pinned_and_non_blocking(aten: Emulator) -> None:
+def test_pinned_and_non_blocking(kernels: None) -> None:
     x = torch.arange(1000.0).pin_memory()
     assert x.is_pinned()
     y = x.to("cuda", non_blocking=True)
@@ -55,12 +57,12 @@ def test_streams_and_events(aten: Emulator) -> None:
     assert start.elapsed_time(end) >= 2
 
 
-def test_out_of_memory(aten: Emulator) -> None:
+def test_out_of_memory(kernels: None) -> None:
     with pytest.raises(torch.OutOfMemoryError):
         torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
 
 
-def test_private_pools(aten: Emulator) -> None:
+def test_private_pools(kernels: None) -> None:
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         x = torch.ones(1000, device="cuda")
@@ -78,29 +80,23 @@ def run(program: str, environment: dict[str, str] | None = None) -> subprocess.C
     return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
 
 
-def test_the_asynchronous_allocator_of_torch() -> None:
-    done = run(
-        "import os; os.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'backend:cudaMallocAsync'\n"
-        "from tests import cuda_emulator; cuda_emulator.load().install_aten()\n"
-        "import torch; x = [torch.ones(1000, device='cuda') for _ in range(10)]; print(sum(x).sum().item())"
+def test_the_asynchronous_allocator_of_torch(process: Process) -> None:
+    done = process(
+        "import torch; x = [torch.ones(1000, device='cuda') for _ in range(10)]; print(sum(x).sum().item())",
+        PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync",
     )
     assert done.stdout == "10000.0\n", done.stderr
 
 
-def test_a_process_ends_cleanly_while_streams_are_busy() -> None:
-    done = run(
-        "from tests import cuda_emulator; cuda_emulator.load().install_aten()\n"
-        "import torch; x = torch.ones(1000, device='cuda')\n"
-        "for _ in range(2000): x = x * 1.5"
-    )
+def test_a_process_ends_cleanly_while_streams_are_busy(process: Process) -> None:
+    done = process("import torch; x = torch.ones(1000, device='cuda')\nfor _ in range(2000): x = x * 1.5")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_forked_child_is_refused() -> None:
-    done = run(
-        "from tests import cuda_emulator; cuda_emulator.load()\n"
+def test_a_forked_child_is_refused(process: Process) -> None:
+    done = process(
         "import ctypes, os, torch; torch.zeros(3).to('cuda')\n"
-        "runtime = ctypes.CDLL('libcudart.so.13')\n"
+        "runtime = ctypes.CDLL('libcudart.so.' + torch.version.cuda.partition('.')[0])\n"
         "child = os.fork()\n"
         "if not child: os._exit(runtime.cudaDeviceSynchronize())\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"

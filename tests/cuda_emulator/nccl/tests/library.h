@@ -41,7 +41,8 @@ using Window = void*;
     (const void*, size_t, DataType, int, Window, size_t, int, int, unsigned, CommHandle, StreamHandle)) \
   X(ncclSignal, Result, (int, int, int, unsigned, CommHandle, StreamHandle))                            \
   X(ncclWaitSignal, Result, (int, nccl_abi::WaitSignal*, CommHandle, StreamHandle))                     \
-  X(ncclGroupSimulateEnd, Result, (void*))                                                              \
+  X(ncclGroupSimulateEnd, Result, (nccl_abi::SimulationInfo*))                                          \
+  X(ncclGetLsaDevicePointer, Result, ())                                                                \
   X(ncclEmulatorStayInProgress, int, (int, int64_t, uint64_t, uint64_t))                                \
   X(ncclEmulatorFailOperation, int, (uint64_t, int, const char*))                                       \
   X(ncclEmulatorClearFaults, void, ())                                                                  \

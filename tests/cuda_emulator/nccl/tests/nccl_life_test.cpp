@@ -252,6 +252,24 @@ TEST(eight_communicators_are_aborted_as_one_group) {
   CHECK_EQ(errors, std::string());
 }
 
+TEST(a_simulated_group_runs_nothing) {
+  const std::string errors = run_world(2, true, [](int, CommHandle& comm) {
+    std::vector<float> x(25000, 1);
+    fake::Stream stream;
+    expect(more().ncclGroupSimulateEnd(nullptr) == kInvalidUsage, "no group");
+    expect_success(nccl().group_start(), "start");
+    for (int i = 0; i < 3; ++i) {
+      expect_success(nccl().all_reduce(x.data(), x.data(), x.size(), kFloat32, kSum, comm, &stream), "all_reduce");
+    }
+    nccl_abi::SimulationInfo info;
+    expect_success(more().ncclGroupSimulateEnd(&info), "simulate");
+    expect(info.estimated_us == 60, "10 for each, and one for each 10 kB");
+    stream.synchronize();
+    expect(x[0] == 1, "nothing ran");
+  });
+  CHECK_EQ(errors, std::string());
+}
+
 TEST(properties_registration_and_stubs) {
   const std::string errors = run_world(2, true, [](int rank, CommHandle& comm) {
     nccl_abi::CommProperties properties;
@@ -268,8 +286,8 @@ TEST(properties_registration_and_stubs) {
     float host;
     expect(more().ncclCommRegister(comm, &host, 4, &number) == kInvalidArgument, "no device memory");
     expect_success(nccl().mem_free(memory), "free");
-    expect(more().ncclGroupSimulateEnd(nullptr) == kInvalidUsage, "a stub");
-    expect(std::strstr(nccl().get_last_error(nullptr), "ncclGroupSimulateEnd is not emulated"), "says so");
+    expect(more().ncclGetLsaDevicePointer() == kInvalidUsage, "a stub");
+    expect(std::strstr(nccl().get_last_error(nullptr), "ncclGetLsaDevicePointer is not emulated"), "says so");
   });
   CHECK_EQ(errors, std::string());
 }

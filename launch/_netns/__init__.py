@@ -1,0 +1,1 @@
+"""The parts of launch.netns. Private: use what launch.netns names."""

@@ -1,0 +1,52 @@
+"""from_mpi() where the ranks are on several hosts: mpirun on one of them starts ranks on the others."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bench.contestants.mpi import FLAVOURS
+from bench.environments import default_cache
+from launch.netns import Cluster
+from tests.multirank._mpi.answers import read_answers
+
+ROOT = Path(__file__).parents[2]
+RANK = ROOT / "tests" / "multirank" / "_mpi" / "rank.py"
+(MPICH,) = [flavour for flavour in FLAVOURS if flavour.name == "mpich"]
+#: Instead of ssh: ssh [-OPTION...] HOST COMMAND...
+ENTER = """#!/bin/sh
+while [ "${{1#-}}" != "$1" ]; do shift; done
+host=$1
+shift
+exec ip netns exec {cluster}-$host unshare --uts sh -c 'echo "$0" >/proc/sys/kernel/hostname && eval "$*"' $host "$@"
+"""
+
+
+def test_from_mpi_on_two_hosts(tmp_path: Path) -> None:
+    folder = MPICH.environment.folder(default_cache())
+    if not MPICH.environment.ready(default_cache()):
+        pytest.skip("mpich is not installed: python -m bench setup")
+    (packages,) = folder.glob("lib/python*/site-packages")
+    enter = tmp_path / "enter"
+    mpirun = [str(folder / "bin" / "mpirun"), "-launcher", "ssh", "-launcher-exec", str(enter), "-iface", "eth0"]
+    env = {
+        "MPI4PY_FROM": str(packages),
+        "LD_LIBRARY_PATH": str(folder / "lib"),
+        "PYTHONPATH": str(ROOT),
+        "FI_TCP_IFACE": "eth0",
+        "FI_PROVIDER": "tcp",
+        "OMP_NUM_THREADS": "1",
+    }
+    with Cluster(hosts=2) as cluster:
+        enter.write_text(ENTER.format(cluster=cluster.name.text))
+        enter.chmod(0o700)
+        argv = [*mpirun, "-hosts", "host0,host1", "-ppn", "2", "-n", "4", sys.executable, str(RANK), "hosts"]
+        done = cluster.hosts[0].run(argv, env=env, timeout=timedelta(seconds=90), check=False)
+    assert done.returncode == 0, done.stderr
+    told = sorted(read_answers(done.stdout), key=lambda answer: int(answer["rank"]))
+    assert told == [
+        {"host": f"host{rank // 2}", "sum": 10.0, "rank": rank, "local_rank": rank % 2} for rank in range(4)
+    ]
