@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +53,14 @@ def collect() -> None:
     """Gives back what nobody uses, segments included."""
     gc.collect()
     torch.cuda.empty_cache()
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """For what another thread of the process does: a member's abort is heard of at any moment."""
+    deadline = time.monotonic() + 20.0
+    while not holds():
+        assert time.monotonic() < deadline
+        os.sched_yield()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ VALUES = {
     "engine": "/elsewhere/libhostccl.so",
     "vector_width": "avx2",
     "connect": "lazy",
+    "register_segments": "1",
     "deterministic": "1",
     "ranks_per_root": "2",
     "nan_check": "nan",

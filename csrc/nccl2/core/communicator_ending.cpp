@@ -1,6 +1,8 @@
 // How a communicator ends: aborted, shut down when all is done, or left because the process ends.
 #include <utility>
 
+#include "base/futex.h"
+#include "base/thread.h"
 #include "nccl2/core/communicator.h"
 #include "nccl2/core/interrupt.h"
 #include "nccl2/core/reaper.h"

@@ -8,6 +8,8 @@ namespace pycomms {
 namespace {
 
 constexpr int64_t kAskMembersEvery = 5 * kMillisecond;
+// A member may leave as soon as the last operation has ended there, while it is still under way here.
+constexpr int64_t kLastPart = 100 * kMillisecond;
 constexpr int64_t kNewsOfDeath = 20 * kMillisecond;
 
 }  // namespace
@@ -198,7 +200,14 @@ Error DeviceCommunicator::find_failure(int64_t now, const std::string& device_fa
   if (state != nccl_abi::kSuccess && state != nccl_abi::kInProgress) return explain(state, *first);
   if (members_ && now - asked_members_ >= kAskMembersEvery) {
     asked_members_ = now;
-    if (Error gone = members_()) return gone;
+    Error gone = members_();
+    if (!gone) {
+      gone_since_ = 0;
+    } else if (gone_since_ == 0) {
+      gone_since_ = now;
+    } else if (now - gone_since_ >= kLastPart) {
+      return gone;
+    }
   }
   if (now < first->deadline_ns()) return {};
   return overdue(*first);

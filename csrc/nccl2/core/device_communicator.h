@@ -108,6 +108,7 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   const std::shared_ptr<Communicator> communicator_;
   DeviceEvents& events_;
   const std::function<Error()> members_;
+  int64_t gone_since_ = 0;                  // of the supervisor's thread: a member; 0: all are there
   int64_t asked_members_ = 0;               // of the supervisor's thread
   std::optional<GateHolder> block_inside_;  // of the issuing thread: while a block is open
 
