@@ -9,7 +9,7 @@
 namespace hostccl {
 namespace {
 
-constexpr int64_t kBeatEvery = 500 * pycomms::kMillisecond;
+constexpr int64_t kBeatEvery = 250 * pycomms::kMillisecond;
 constexpr int64_t kNap = 500 * pycomms::kMicrosecond;  // while somebody else looks
 constexpr int64_t kGoodbye = 2 * pycomms::kSecond;
 

@@ -119,6 +119,14 @@ TEST(settings_come_from_the_environment) {
   CHECK_EQ(config.interfaces.family, 6);
   CHECK_EQ(config.host_id, std::string("x"));
   CHECK_EQ(config.interfaces.names, std::string());
+  CHECK_EQ(config.host_timeout_ns, 2 * pycomms::kSecond);
+  for (const char* seconds : {"0.5", "0.05", "2s", "nan", "1e9"}) {
+    auto timed = Config::from_environment([seconds](const char* name) -> const char* {
+      return std::string(name) == "PYCOMMS_HOST_TIMEOUT" ? seconds : nullptr;
+    });
+    CHECK_EQ(timed.is_ok(), std::string(seconds) == "0.5");
+    if (timed.is_ok()) CHECK_EQ(timed.value().host_timeout_ns, pycomms::kSecond / 2);
+  }
   auto wrong = Config::from_environment([](const char*) -> const char* { return "7"; });
   CHECK_STREQ(wrong.status().message(), "PYCOMMS_SOCKET_FAMILY is '7', expected 4, 6 or nothing");
 }

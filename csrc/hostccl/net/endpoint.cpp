@@ -49,7 +49,9 @@ pycomms::Result<std::shared_ptr<Endpoint>> Endpoint::of_process(const Config& co
   if (!interfaces.is_ok()) return interfaces.status();
   auto chosen = choose_interface(interfaces.value(), config.interfaces);
   if (!chosen.is_ok()) return chosen.status();
-  auto made = start({chosen.value(), {}, {}});
+  SocketOptions socket;
+  socket.unanswered_ns = config.host_timeout_ns;
+  auto made = start({chosen.value(), socket, {}});
   if (!made.is_ok()) return made.status();
   auto holder = std::make_unique<Holder>(Holder{generation, made.value()});
   if (current.compare_exchange_strong(seen, holder.get(), std::memory_order_acq_rel)) return holder.release()->endpoint;
