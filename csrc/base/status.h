@@ -60,6 +60,7 @@ class [[nodiscard]] Result {
   explicit operator bool() const { return is_ok(); }
   const Status& status() const { return status_; }
   T& value() { return *value_; }
+  const T& value() const { return *value_; }
   T&& take() { return std::move(*value_); }
 
  private:

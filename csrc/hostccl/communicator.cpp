@@ -9,8 +9,10 @@
 #include "base/fork.h"
 #include "base/thread.h"
 #include "hostccl/bootstrap.h"
+#include "hostccl/doors.h"
 #include "hostccl/external_streams.h"
 #include "hostccl/failures.h"
+#include "hostccl/net/siphash.h"
 #include "hostccl/p2p_waiting.h"
 #include "hostccl/queueing.h"
 
@@ -88,13 +90,35 @@ Failure Communicator::join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns)
   const size_t bytes = Layout(nranks_).total_bytes();
   Failure why{};
   std::optional<Lobby> lobby = join(id, rank_, nranks_, bytes, deadline, cancelled_, why);
-  return lobby ? set_up(*lobby, deadline) : why;
+  return lobby ? set_up(*lobby, secret_of(id), deadline) : why;
 }
 
-Failure Communicator::set_up(Lobby& lobby, pycomms::Deadline deadline) {
+// The connections themselves are made when they are first used.
+pycomms::Status Communicator::connect_hosts(const Lobby& lobby, const Bytes16& secret) {
+  auto endpoint = process_endpoint();
+  if (!endpoint.is_ok()) return endpoint.status();
+  net::MeshOptions options{net::derive(secret, "mesh"), secret, rank_, {}};
+  for (const Whereabouts& one : lobby.roster()) {
+    auto address = net::Address::decode(one.tcp);
+    if (!address.is_ok()) return address.status();
+    options.addresses.push_back(address.value());
+  }
+  courier_ = std::make_unique<Courier>(*segment_);
+  auto mesh = net::Mesh::make(endpoint.value(), std::move(options), courier_->sink());
+  if (!mesh.is_ok()) return mesh.status();
+  segment_->set_remote(courier_.get());
+  return courier_->start(mesh.take());
+}
+
+Failure Communicator::set_up(Lobby& lobby, const Bytes16& secret, pycomms::Deadline deadline) {
   auto mapping = pycomms::SharedMapping::map(lobby.segment());
   if (!mapping.is_ok()) return make_failure(FailureKind::kSystem, rank_, mapping.status().message());
-  segment_ = std::make_unique<Segment>(mapping.take(), nranks_, rank_);
+  segment_ = std::make_unique<Segment>(mapping.take(), places_of(lobby.roster(), nranks_, rank_), rank_);
+  if (!segment_->places().is_one_host()) {
+    if (auto connected = connect_hosts(lobby, secret); !connected.is_ok()) {
+      return make_failure(FailureKind::kSystem, rank_, "cannot reach the other hosts: " + connected.message());
+    }
+  }
   auto life = LifeHold::take(segment_->mine().life);
   if (!life.is_ok()) return make_failure(FailureKind::kSystem, rank_, life.status().message());
   life_ = life.take();
@@ -262,7 +286,9 @@ Result Communicator::abort(pycomms::Deadline deadline) {
 Result Communicator::close(pycomms::Deadline deadline) {
   gate_.close();
   if (is_foreign()) {
-    static_cast<void>(background_.release());  // its thread is the parent's: there is nothing to join here
+    // Their threads are the parent's: there is nothing to join here.
+    static_cast<void>(background_.release());
+    static_cast<void>(courier_.release());
     return nccl_abi::kSuccess;
   }
   cancelled_.store(true, std::memory_order_release);
@@ -276,6 +302,7 @@ Result Communicator::close(pycomms::Deadline deadline) {
     segment_->mine().presence.store(Presence::kClosed, std::memory_order_seq_cst);
     segment_->ring_all();
   }
+  if (courier_) courier_->close(deadline);
   life_.reset();
   return nccl_abi::kSuccess;
 }

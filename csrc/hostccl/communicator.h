@@ -1,5 +1,5 @@
-// A communicator of libhostccl: one rank's membership in a group of ranks on this host. Owns the segment's mapping, the
-// lane of collectives and the point-to-point engine, from joining to leaving.
+// A communicator of libhostccl: one rank's membership in a group of ranks, on this host and others. Owns the segment's
+// mapping, the courier to other hosts, the lane of collectives and the point-to-point engine, from joining to leaving.
 //
 // State: connecting -> ready -> closed, or failed for good at any point. A failure of one member is everybody's.
 // Threads: any; initialisation runs on a thread of its own. Must not know: NCCL's function names, streams.
@@ -17,6 +17,7 @@
 #include "base/gate.h"
 #include "hostccl/background.h"
 #include "hostccl/bootstrap.h"
+#include "hostccl/courier.h"
 #include "hostccl/issue_order.h"
 #include "hostccl/lane.h"
 #include "hostccl/life.h"
@@ -98,7 +99,8 @@ class Communicator {
 
   const PeerWatch& watch() const { return *watch_; }
   Failure join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns);
-  Failure set_up(Lobby& lobby, pycomms::Deadline deadline);
+  Failure set_up(Lobby& lobby, const Bytes16& secret, pycomms::Deadline deadline);
+  pycomms::Status connect_hosts(const Lobby& lobby, const Bytes16& secret);
   Failure wait_for_members(Lobby& lobby, pycomms::Deadline deadline);
   void settle(const Failure& failure);
   Result post_and_wait(P2pRequest request);
@@ -117,6 +119,7 @@ class Communicator {
   // Written by the joining thread before state_ becomes kReady or kFailed, constant afterwards.
   Failure join_failure_{};
   std::unique_ptr<Segment> segment_;
+  std::unique_ptr<Courier> courier_;  // null when all ranks are on this host
   std::unique_ptr<LifeHold> life_;
   std::unique_ptr<PeerWatch> watch_;
   std::unique_ptr<P2p> p2p_;

@@ -64,7 +64,27 @@ std::string seconds(int64_t ns) {
   return text;
 }
 
+namespace {
+
+// When a host is lost, all its ranks are.
+Failure loss_of(const Segment& segment, int peer, const std::string& while_in) {
+  std::vector<int> lost;
+  for (const int rank : segment.places().ranks_on(segment.places().host_of(peer))) {
+    if (rank == peer || is_dead(segment.block(rank).life)) lost.push_back(rank);
+  }
+  const std::string why = segment.why_gone(peer);
+  Failure failure = make_failure(FailureKind::kPeerDead, segment.rank(),
+                                 rank_list(lost) + ", on another host, " + (lost.size() > 1 ? "are" : "is") + " gone" +
+                                     (why.empty() ? "" : " (" + why + ")") + "; seen by rank " +
+                                     std::to_string(segment.rank()) + " in " + while_in);
+  for (const int rank : lost) add_rank(failure, rank);
+  return failure;
+}
+
+}  // namespace
+
 Failure death_of(const Segment& segment, int peer, const std::string& while_in) {
+  if (!segment.is_here(peer)) return loss_of(segment, peer, while_in);
   const int pid = segment.block(peer).pid.load(std::memory_order_relaxed);
   std::string how = how_it_ended(pid);
   if (how.empty()) how = "died";

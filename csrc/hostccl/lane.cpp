@@ -119,6 +119,7 @@ std::byte* Lane::reserve(HeaderSlot& slot, size_t bytes) {
   slot.header.payload = static_cast<uint8_t>(PayloadPlace::kFlat);
   if (flat_position_ + bytes > segment_.layout().flat_bytes()) flat_position_ = 0;
   slot.flat_offset = static_cast<uint32_t>(flat_position_);
+  slot.flat_bytes = static_cast<uint32_t>(bytes);
   flat_position_ = pad_up(flat_position_ + bytes);
   return segment_.layout().flat(segment_.base(), rank_) + slot.flat_offset;
 }

@@ -60,7 +60,7 @@ bool Lane::measure_distance(Turn& turn, size_t bytes) {
   constexpr size_t kEvery = 16 * 1024 * 1024;
   constexpr int kBatches = 4, kRounds = 8;
   constexpr int64_t kFarNs = 110;  // one round: 40 to 60 within one cache, 170 and more across
-  if (bytes < kSizeable || !patience_.own_core || nranks_ == 1) return true;
+  if (bytes < kSizeable || !patience_.own_core || nranks_ == 1 || !segment_.places().is_one_host()) return true;
   if (bytes_unmeasured_ < kEvery) {
     bytes_unmeasured_ += bytes;
     return true;
@@ -134,7 +134,8 @@ bool Lane::small_all_reduce(Turn& turn, const Collective& op, size_t bytes) {
 
 bool Lane::large_all_reduce(Turn& turn, const Collective& op) {
   HeaderSlot& slot = begin(turn, op);
-  if (op.shared.fd >= 0) std::memcpy(reserve(slot, sizeof(op.shared)), &op.shared, sizeof(op.shared));
+  const bool can_share = op.shared.fd >= 0 && segment_.places().is_one_host();
+  if (can_share) std::memcpy(reserve(slot, sizeof(op.shared)), &op.shared, sizeof(op.shared));
   post(slot);
   if (!meet(turn) || !measure_distance(turn, op.send.count * op.element_bytes())) return false;
   if (op.reduction == Reduction::kPreMulSum) read_factors();

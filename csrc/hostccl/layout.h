@@ -37,6 +37,7 @@ struct alignas(kLine) HeaderSlot {
   std::atomic<uint64_t> sequence;  // written last
   Header header;
   uint32_t flat_offset;  // of the payload in the rank's flat area
+  uint32_t flat_bytes;
   alignas(uint64_t) std::byte payload[kLine - sizeof(uint64_t) - sizeof(Header) - 2 * sizeof(uint32_t)];  // or counts
 };
 static_assert(sizeof(HeaderSlot) == kLine);

@@ -20,7 +20,7 @@ P2p::P2p(const Segment& segment, const Patience& patience)
     : segment_(segment), receives_(std::make_unique<Receives>()) {
   for (int peer = 0; peer < segment.nranks(); ++peer) {
     // The measurement needs both ranks at work at the same time.
-    const bool measures = patience.own_core && peer != segment.rank();
+    const bool measures = patience.own_core && peer != segment.rank() && segment.is_here(peer);
     channels_.push_back(std::make_unique<Channel>(segment, peer, measures));
   }
 }

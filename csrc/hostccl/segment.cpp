@@ -5,9 +5,13 @@
 
 namespace hostccl {
 
-Segment::Segment(std::shared_ptr<pycomms::SharedMapping> mapping, int nranks, int rank)
-    : mapping_(std::move(mapping)), layout_(nranks), rank_(rank), fault_(&layout_.fault(mapping_->data())) {
-  for (int r = 0; r < nranks; ++r) blocks_.push_back(&layout_.block(mapping_->data(), r));
+Segment::Segment(std::shared_ptr<pycomms::SharedMapping> mapping, Places places, int rank)
+    : mapping_(std::move(mapping)),
+      layout_(places.nranks()),
+      places_(std::move(places)),
+      rank_(rank),
+      fault_(&layout_.fault(mapping_->data())) {
+  for (int r = 0; r < nranks(); ++r) blocks_.push_back(&layout_.block(mapping_->data(), r));
 }
 
 void Segment::wake(Bell& bell) {
@@ -20,7 +24,8 @@ void Segment::fail(const Failure& failure) const {
   if (!fault_->word.compare_exchange_strong(expected, static_cast<uint32_t>(FaultWord::kBeingWritten))) return;
   fault_->failure = failure;
   fault_->word.store(static_cast<uint32_t>(FaultWord::kPublished), std::memory_order_seq_cst);
-  ring_all();
+  ring_all_here();
+  if (remote_ != nullptr) remote_->failed();
 }
 
 Failure Segment::failure() const {

@@ -24,12 +24,14 @@ void set_interrupt_hook(int (*hook)()) { interrupt_hook.store(hook, std::memory_
 int usable_cores() { return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1); }
 
 Patience Patience::of_members(const Segment& segment) {
-  int cores = segment.nranks();
-  for (int rank = 0; rank < segment.nranks(); ++rank) {
+  const std::vector<int>& here = segment.places().ranks_here();
+  const int nranks = static_cast<int>(here.size());
+  int cores = nranks;
+  for (const int rank : here) {
     const int theirs = segment.block(rank).cores.load(std::memory_order_relaxed);
     if (theirs != 0) cores = std::min(cores, theirs);
   }
-  const bool own_core = segment.nranks() <= cores;
+  const bool own_core = nranks <= cores;
   // Waking a sleeper costs 20 to 30 us, and milliseconds when the cores are busy with others; a yield half a microsecond.
   // Ten milliseconds of it are one per cent of a core for whoever waits a second.
   return Patience{own_core, own_core ? 1000 : 1, 10 * pycomms::kMillisecond};
@@ -37,7 +39,7 @@ Patience Patience::of_members(const Segment& segment) {
 
 void PeerWatch::start() {
   watched_.clear();
-  for (int rank = 0; rank < segment_.nranks(); ++rank) {
+  for (const int rank : segment_.places().ranks_here()) {
     const int pid = segment_.block(rank).pid.load(std::memory_order_relaxed);
     if (pid != getpid()) watched_.push_back({rank, ProcessWatch(pid)});
   }
@@ -72,7 +74,8 @@ bool Waiter::until_slow(ReadyRef ready) {
     }
     if (look == Look::kReady) return true;
     if (look == Look::kFailed) return ready();
-    if (waiting_.progress()) yield_until = pycomms::now_ns() + patience_.yield_ns;
+    const bool came = segment_.progress_remote();
+    if (waiting_.progress() || came) yield_until = pycomms::now_ns() + patience_.yield_ns;
     if (!check(ready, pycomms::now_ns())) return ready();
   }
 }
@@ -82,7 +85,8 @@ Waiter::Look Waiter::yield_for_a_while(const ReadyRef& ready, int64_t until) {
     for (int i = 0; i < kYieldsBetweenChecks; ++i) {
       if (ready()) return Look::kReady;
       if (segment_.has_failed()) return Look::kFailed;
-      if (!waiting_.progress()) sched_yield();
+      const bool came = segment_.progress_remote();
+      if (!waiting_.progress() && !came) sched_yield();
     }
     const int64_t now = pycomms::now_ns();
     if (!check(ready, now)) return ready() ? Look::kReady : Look::kFailed;

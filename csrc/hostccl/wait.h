@@ -83,6 +83,7 @@ class Waiter {
     for (int i = 0; i < patience_.spins; ++i) {
       if (ready()) return true;
       if (segment_.has_failed()) return ready();  // it may have come before the failure
+      segment_.progress_remote();
       waiting_.progress();
       pycomms::cpu_relax();
     }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def ranks(pytestconfig: pytest.Config) -> Iterator[Ranks]:
-    pool = Pool()
+    pool = Pool(hosts=pytestconfig.getoption("--hosts"))
     try:
         yield Ranks(pool, pytestconfig.getoption("--backend"))
     finally:

@@ -29,6 +29,7 @@ HOSTCCL_ABI = ("hostccl/nccl_abi.h", "hostccl/nccl_abi_newer.h", "hostccl/hostcc
 LAYERS = (
     Layer(folder="base"),
     Layer(folder="recorder", below=("base",)),
+    Layer(folder="hostccl/net", below=("base",)),
     Layer(folder="hostccl", below=("base",)),
     Layer(folder="nccl2/driver", below=("base", "recorder", *HOSTCCL_ABI)),
     Layer(folder="nccl2/core", below=("base", "recorder", "nccl2/driver")),

@@ -67,7 +67,8 @@ GOOD = {
     "hostccl/nccl_abi.h": "",
     "hostccl/hostccl.h": '#include "nccl_abi.h"\n',
     "hostccl/kernels/kernels.h": '#include "../nccl_abi.h"\n',
-    "hostccl/ring.h": '#include "base/clock.h"\n',
+    "hostccl/net/link.h": '#include "base/clock.h"\n',
+    "hostccl/ring.h": '#include "base/clock.h"\n#include "hostccl/net/link.h"\n',
     "nccl2/driver/nccl_api.h": '#include "hostccl/nccl_abi.h"\n',
     "nccl2/core/launch.h": '#include "nccl2/driver/nccl_api.h"\n  #  include "base/clock.h"\n',
     "nccl2/c10d/backend.h": '#include <torch/csrc/distributed/c10d/Backend.hpp>\n#include "nccl2/core/launch.h"\n',
@@ -83,6 +84,8 @@ def test_good_tree_has_no_violation() -> None:
     [
         ("base/clock.h", '#include "hostccl/ring.h"'),
         ("hostccl/ring.h", '#include "nccl2/core/launch.h"'),
+        ("hostccl/net/link.h", '#include "hostccl/ring.h"'),
+        ("hostccl/net/link.h", '#include "hostccl/hostccl.h"'),
         ("hostccl/ring.h", "#include <torch/types.h>"),
         ("hostccl/kernels/kernels.h", '#include "../../nccl2/core/launch.h"'),
         ("nccl2/driver/nccl_api.h", '#include "hostccl/ring.h"'),

@@ -86,12 +86,13 @@ class Worker:
 
 
 class Pool:
-    def __init__(self, preload: Sequence[str] = ()) -> None:
-        """`preload`: modules that the server imports before torch."""
+    def __init__(self, preload: Sequence[str] = (), hosts: int = 1) -> None:
+        """`preload`: modules that the server imports before torch. `hosts`: that the workers pretend to be spread over."""
         set_forkserver_preload([*preload, "torch", "torch.distributed", "pytest", worker.__name__])
         self._context = multiprocessing.get_context("forkserver")
         self._temporary = tempfile.TemporaryDirectory(prefix="pycomms-test-")
         self.folder = Path(self._temporary.name)
+        self._hosts = hosts
         self._serial = itertools.count()
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
@@ -126,8 +127,10 @@ class Pool:
 
     def _start(self) -> Worker:
         here, there = self._context.Pipe()
-        log_path = self.folder / f"worker-{next(self._serial)}.log"
-        process = self._context.Process(target=worker.main, args=(there, str(log_path)))
+        number = next(self._serial)
+        log_path = self.folder / f"worker-{number}.log"
+        host = f"host-{number % self._hosts}" if self._hosts > 1 else ""
+        process = self._context.Process(target=worker.main, args=(there, str(log_path), host))
         process.start()
         there.close()
         return Worker(process, here, log_path)

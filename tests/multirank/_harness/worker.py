@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 
 
-def main(parent: Connection, log_path: str) -> None:
+def main(parent: Connection, log_path: str, host: str) -> None:
+    """host: the one that the worker pretends to be on; empty: the real one."""
     _die_with_parent()
+    if host:
+        os.environ.update({"PYCOMMS_HOST_ID": host, "PYCOMMS_SOCKET_IFNAME": "=lo"})
     os.setpgid(0, 0)  # Ctrl-C in the terminal is the parent's to handle
     _redirect_output(log_path)
     torch.set_num_threads(1)

@@ -1,0 +1,189 @@
+#include "hostccl/convener.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/shared_memory.h"
+#include "base/thread.h"
+#include "hostccl/failures.h"
+#include "hostccl/meeting_talk.h"
+
+namespace hostccl {
+namespace {
+
+using pycomms::Deadline;
+using pycomms::Fd;
+
+constexpr int64_t kNobodyCame = 600 * pycomms::kSecond;  // an id that nobody uses any more: its thread ends
+
+Failure blame(FailureKind kind, int rank, const std::string& what) {
+  Failure failure = make_failure(kind, -1, "rank " + std::to_string(rank) + " " + what);
+  add_rank(failure, rank);
+  return failure;
+}
+
+}  // namespace
+
+Convener::Convener(const Bytes16& secret, LocalDoor local, std::unique_ptr<RemoteDoor> remote)
+    : secret_(secret), local_(std::move(local)), remote_(std::move(remote)), deadline_(Deadline::after(kNobodyCame)) {}
+
+pycomms::Status Convener::start(std::unique_ptr<Convener> convener) {
+  auto thread = pycomms::start_thread("pycomms-boot", [convener = std::move(convener)] { convener->run(); });
+  if (!thread.is_ok()) return thread.status();
+  thread.value().detach();  // it owns all that it uses, and its deadline ends it
+  return {};
+}
+
+void Convener::run() {
+  while (!over_) {
+    if (deadline_.passed()) {
+      if (handed_out_ || refusal_ || nranks_ == 0) return;
+      refuse_all(missing_ranks());
+    }
+    wait_for_something();
+  }
+}
+
+void Convener::wait_for_something() {
+  std::vector<pollfd> fds{{local_.listener.get(), POLLIN, 0}, {remote_ ? remote_->fd() : -1, POLLIN, 0}};
+  const size_t doors = fds.size();
+  for (const Guest& guest : guests_) fds.push_back({guest.fd(), POLLIN, 0});
+  if (poll(fds.data(), fds.size(), poll_ms(deadline_.left())) <= 0) return;
+  // Backwards: a guest that is sent away moves those behind it.
+  for (size_t i = fds.size(); i > doors && !over_; --i) {
+    if (fds[i - 1].revents != 0) listen_to(i - 1 - doors);
+  }
+  if (!over_ && (fds[0].revents != 0 || fds[1].revents != 0)) let_in();
+}
+
+void Convener::let_in() {
+  if (Fd socket(accept4(local_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); socket) {
+    guests_.emplace_back().local = std::move(socket);
+  }
+  if (remote_ == nullptr) return;
+  if (auto socket = remote_->take(); socket.is_ok()) guests_.emplace_back().remote = socket.take();
+}
+
+void Convener::listen_to(size_t index) {
+  Guest& guest = guests_[index];
+  if (guest.owes_address) return hear_address(index);
+  if (guest.has_said_hello()) {
+    char word;
+    return hear_again(index, recv(guest.fd(), &word, sizeof(word), 0) > 0);
+  }
+  auto* const into = reinterpret_cast<std::byte*>(&guest.request);
+  const ssize_t got = recv(guest.fd(), into + guest.heard, sizeof(guest.request) - guest.heard, 0);
+  if (got > 0) guest.heard += static_cast<size_t>(got);
+  if (got > 0 && guest.is_remote() && !guest.has_said_hello()) return;  // the rest is on its way
+  const bool known = guest.has_said_hello() && net::equal_in_constant_time(guest.request.secret, secret_);
+  if (!known) return send_away(index);  // a stranger
+  welcome(guest);
+}
+
+void Convener::send_away(size_t index) { guests_.erase(guests_.begin() + static_cast<ptrdiff_t>(index)); }
+
+void Convener::hear_address(size_t index) {
+  Guest& guest = guests_[index];
+  Whereabouts& whereabouts = guest.request.whereabouts;
+  if (recv(guest.fd(), &whereabouts, sizeof(whereabouts), 0) != sizeof(whereabouts)) return hear_again(index, false);
+  guest.owes_address = false;
+  if (std::none_of(guests_.begin(), guests_.end(), [](const Guest& g) { return g.owes_address; })) send_roster();
+}
+
+// After its request a rank says one thing, that it is settled; otherwise it has gone.
+void Convener::hear_again(size_t index, bool spoke) {
+  Guest& guest = guests_[index];
+  if (refusal_) return send_away(index);
+  if (spoke) {
+    guest.settled = true;
+  } else if (!guest.settled) {
+    return refuse_all(blame(FailureKind::kPeerDead, guest.rank(), "left while the communicator was being made"));
+  } else {
+    send_away(index);
+  }
+  over_ = std::all_of(guests_.begin(), guests_.end(), [](const Guest& g) { return g.settled || g.rank() < 0; });
+}
+
+void Convener::welcome(Guest& guest) {
+  const JoinRequest& request = guest.request;
+  if (refusal_) return refuse(guest);
+  if (nranks_ == 0) {  // the first
+    nranks_ = request.nranks;
+    segment_bytes_ = request.segment_bytes;
+    deadline_ = Deadline::after(request.timeout_ns);
+  } else if (const Deadline theirs = Deadline::after(request.timeout_ns); theirs.ns() < deadline_.ns()) {
+    deadline_ = theirs;
+  }
+  if (request.nranks != nranks_) {
+    return refuse_all(
+        blame(FailureKind::kMismatch, request.rank,
+              "was started with " + std::to_string(request.nranks) + " ranks, others with " + std::to_string(nranks_)));
+  }
+  const auto twins =
+      std::count_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank() == request.rank; });
+  if (twins > 1) return refuse_all(blame(FailureKind::kMismatch, request.rank, "came twice"));
+  const auto here = std::count_if(guests_.begin(), guests_.end(), [](const Guest& g) { return g.rank() >= 0; });
+  if (here == nranks_) hand_out();
+}
+
+void Convener::hand_out() {
+  auto segment = pycomms::create_shared_memory("pycomms", segment_bytes_);
+  if (!segment.is_ok()) return refuse_all(make_failure(FailureKind::kSystem, -1, segment.status().message()));
+  handed_out_ = true;
+  JoinReply reply{};
+  reply.ok = 1;
+  reply.has_roster = std::any_of(guests_.begin(), guests_.end(), [](const Guest& g) { return g.is_remote(); });
+  bool wait = false;
+  for (Guest& guest : guests_) {
+    if (guest.rank() < 0) continue;
+    guest.owes_address = reply.has_roster != 0 && !guest.is_remote();
+    wait |= guest.owes_address;
+    // A rank that has gone meanwhile needs no reply: its silence is noticed.
+    static_cast<void>(tell(guest.fd(), reply, guest.is_remote() ? -1 : segment.value().get()));
+  }
+  if (reply.has_roster != 0 && !wait) send_roster();
+}
+
+void Convener::send_roster() {
+  std::vector<Whereabouts> roster(static_cast<size_t>(nranks_));
+  for (const Guest& guest : guests_) {
+    if (guest.rank() >= 0) roster[static_cast<size_t>(guest.rank())] = guest.request.whereabouts;
+  }
+  for (const Guest& guest : guests_) {
+    if (guest.rank() >= 0) static_cast<void>(tell(guest.fd(), std::as_bytes(std::span(roster))));
+  }
+}
+
+void Convener::refuse_all(const Failure& failure) {
+  refusal_ = failure;
+  deadline_ = Deadline::after(kNobodyCame);
+  for (const Guest& guest : guests_) {
+    if (guest.rank() >= 0) refuse(guest);
+  }
+}
+
+void Convener::refuse(const Guest& guest) {
+  static_cast<void>(tell(guest.fd(), JoinReply{0, 0, *refusal_}, -1));
+  if (std::find(refused_.begin(), refused_.end(), guest.rank()) == refused_.end()) refused_.push_back(guest.rank());
+  over_ = static_cast<int>(refused_.size()) >= nranks_;  // nobody is left to come
+}
+
+Failure Convener::missing_ranks() const {
+  Failure failure = make_failure(FailureKind::kTimeout, -1, "");
+  std::string text;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    const bool here = std::any_of(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank() == rank; });
+    if (here) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(rank);
+    add_rank(failure, rank);
+  }
+  set_text(failure, "these ranks did not come in time: " + text);
+  return failure;
+}
+
+}  // namespace hostccl

@@ -1,0 +1,173 @@
+// Courier, the way out: compares what this rank has written with what it has sent.
+#include <algorithm>
+#include <cstring>
+
+#include "hostccl/courier_state.h"
+
+namespace hostccl {
+namespace {
+
+using net::Lane;
+using net::Message;
+using net::Payload;
+
+template <typename Wire>
+std::span<const std::byte> bytes_of(const Wire& wire) {
+  return std::as_bytes(std::span(&wire, 1));
+}
+
+Message message_of(CourierKind kind, uint64_t id = 0) {
+  Message message;
+  message.kind = static_cast<uint8_t>(kind);
+  message.id = id;
+  return message;
+}
+
+uint64_t value_of(const Counter& counter) { return counter.value.load(std::memory_order_seq_cst); }
+
+}  // namespace
+
+void Courier::published(int peer) {
+  ship_pair(peer);
+  ship_for_all(places_.port_of(rank_, places_.host_of(peer)));
+  // What all ranks here have read of its ring is told by one of them.
+  if (const int port = places_.port_of(peer, places_.my_host()); port != rank_) segment_.ring(port);
+}
+
+void Courier::failed() { ship_to_all_hosts(); }
+
+void Courier::ship_to_all_hosts() {
+  for (const int port : ports_) ship_for_all(port);
+}
+
+// The connection keeps what it is given in order, within a lane; an entry that was not taken is shipped by the next call.
+bool Courier::send(int peer, Lane lane, const Message& message, const Payload& payload) {
+  net::Link& link = mesh_->link_to(peer);
+  // The body stays where it is until its reader has told that it has it.
+  constexpr net::Completion kStays{[](void*, bool) {}, nullptr};
+  if (link.send(lane, message, payload, payload.body.empty() ? net::Completion{} : kStays).is_ok()) return true;
+  // Its lane is full. If the link has ended, the sink hears of it.
+  out_[static_cast<size_t>(peer)]->is_held_up.store(!link.has_ended(), std::memory_order_release);
+  return false;
+}
+
+// --- for one rank
+
+void Courier::ship_pair(int peer) {
+  Outgoing& out = *out_[static_cast<size_t>(peer)];
+  const std::lock_guard lock(out.mutex);
+  const Layout& layout = segment_.layout();
+  std::byte* const base = segment_.base();
+  const PairControl& pair = layout.pair(base, rank_, peer);
+  // Envelopes last: their data must be there before them.
+  ship_ring(peer, CourierKind::kEager, layout.eager_ring(base, rank_, peer), layout.eager_ring_bytes(),
+            value_of(pair.eager_head), out.eager) &&
+      (ship_envelopes(peer, out), true);
+  ship_tails(peer, out);
+  ship_ring(peer, CourierKind::kBulk, layout.bulk_ring(base, rank_, peer), layout.bulk_ring_bytes(),
+            value_of(pair.bulk_head), out.bulk);
+  ship_ring(peer, CourierKind::kStaged, layout.pair_ring(base, rank_, peer), layout.pair_ring_bytes(),
+            value_of(pair.staged_head), out.staged);
+}
+
+// True when all of it is with the connection.
+bool Courier::ship_ring(int peer, CourierKind kind, const std::byte* ring, size_t size, uint64_t head,
+                        uint64_t& shipped) {
+  while (shipped < head) {
+    const size_t at = shipped % size;
+    const size_t piece = std::min<size_t>(head - shipped, size - at);
+    const Lane lane = kind == CourierKind::kEager ? Lane::kNormal : Lane::kBulk;
+    if (!send(peer, lane, message_of(kind, shipped), {{}, {ring + at, piece}})) return false;
+    shipped += piece;
+  }
+  return true;
+}
+
+void Courier::ship_envelopes(int peer, Outgoing& out) {
+  const PairControl& pair = segment_.layout().pair(segment_.base(), rank_, peer);
+  for (;;) {
+    const size_t first = out.envelopes % kEnvelopes;
+    size_t count = 0;
+    while (first + count < kEnvelopes &&
+           pair.envelopes[first + count].sequence.load(std::memory_order_acquire) == out.envelopes + count + 1) {
+      ++count;
+    }
+    if (count == 0) return;
+    const Message message = message_of(CourierKind::kEnvelopes, out.envelopes);
+    const auto bytes = std::as_bytes(std::span(&pair.envelopes[first], count));
+    if (!send(peer, Lane::kNormal, message, {{}, bytes})) return;
+    out.envelopes += count;
+  }
+}
+
+// How far the slowest rank here has read the ring that `writer` writes for all.
+uint64_t Courier::taken_here_of(int writer) const {
+  uint64_t slowest = UINT64_MAX;
+  for (const int reader : places_.ranks_here()) {
+    slowest = std::min(slowest, value_of(segment_.layout().shared_tail(segment_.base(), writer, reader)));
+  }
+  return slowest;
+}
+
+void Courier::ship_tails(int peer) {
+  Outgoing& out = *out_[static_cast<size_t>(peer)];
+  const std::lock_guard lock(out.mutex);
+  ship_tails(peer, out);
+}
+
+void Courier::ship_tails(int peer, Outgoing& out) {
+  const PairControl& pair = segment_.layout().pair(segment_.base(), peer, rank_);
+  const bool is_port = places_.port_of(peer, places_.my_host()) == rank_;
+  const TailsWire tails{value_of(pair.staged_tail), value_of(pair.eager_tail), value_of(pair.bulk_tail),
+                        value_of(pair.envelopes_taken), is_port ? taken_here_of(peer) : 0};
+  if (tails == out.tails) return;
+  if (send(peer, Lane::kNormal, message_of(CourierKind::kTails), {bytes_of(tails), {}})) {
+    out.tails = tails;
+  }
+}
+
+// --- for all ranks of a host
+
+void Courier::ship_for_all(int port) {
+  Outgoing& out = *out_[static_cast<size_t>(port)];
+  const std::lock_guard lock(out.mutex);
+  const Presence presence = segment_.mine().presence.load(std::memory_order_seq_cst);
+  ship_headers(port, out);
+  const bool all_sent = ship_ring(port, CourierKind::kShared, segment_.layout().shared_ring(segment_.base(), rank_),
+                                  segment_.layout().shared_ring_bytes(),
+                                  value_of(segment_.layout().shared_head(segment_.base(), rank_)), out.shared);
+  if (presence != out.presence && all_sent) {
+    const StateWire state{static_cast<uint32_t>(presence), segment_.mine().pid.load(std::memory_order_relaxed),
+                          segment_.mine().cores.load(std::memory_order_relaxed)};
+    // Behind all that was sent so far, in whatever lane.
+    if (send(port, Lane::kBulk, message_of(CourierKind::kState), {bytes_of(state), {}})) {
+      out.presence = presence;
+    }
+  }
+  if (!out.has_fault && segment_.has_failed()) {
+    const Failure failure = segment_.failure();
+    net::Link& link = mesh_->link_to(port);
+    // Without a completion: it is copied.
+    const bool sent = link.send(Lane::kUrgent, message_of(CourierKind::kFault), {{}, bytes_of(failure)}).is_ok();
+    out.has_fault = sent || link.has_ended();
+  }
+}
+
+void Courier::ship_headers(int port, Outgoing& out) {
+  for (;;) {
+    const uint64_t next = out.headers + 1;
+    const HeaderSlot& slot = segment_.mine().headers[next % kHeaderSlots];
+    if (slot.sequence.load(std::memory_order_seq_cst) != next) return;
+    if (slot.header.payload == static_cast<uint8_t>(PayloadPlace::kFlat)) {
+      Message flat = message_of(CourierKind::kFlat, next);
+      flat.aux = slot.flat_offset;
+      const std::byte* const at = segment_.layout().flat(segment_.base(), rank_) + slot.flat_offset;
+      if (!send(port, Lane::kNormal, flat, {{}, {at, slot.flat_bytes}})) return;
+    }
+    const auto body = std::as_bytes(std::span(&slot, 1)).subspan(sizeof(slot.sequence));
+    if (!send(port, Lane::kNormal, message_of(CourierKind::kHeader, next), {body, {}})) return;
+    out.headers = next;
+  }
+}
+
+}  // namespace hostccl

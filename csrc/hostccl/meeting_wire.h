@@ -1,0 +1,61 @@
+// What the ranks of a new communicator say to the process that convenes them, as bytes; between two hosts too.
+// Any thread; plain data. Must not know: sockets.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "hostccl/hostccl.h"
+#include "hostccl/net/address.h"
+#include "hostccl/net/bytes.h"
+
+namespace hostccl {
+
+using net::Bytes16;
+
+inline constexpr char kMeetingMagic[8] = {'h', 'o', 's', 't', 'c', 'c', 'l', '2'};
+inline constexpr size_t kSocketNameBytes = 40;  // of an abstract Unix socket
+
+// What a unique id holds.
+struct MeetingPlace {
+  char magic[sizeof(kMeetingMagic)];
+  Bytes16 secret;
+  Bytes16 host;               // net::host_id of the convener
+  net::Address::Encoded tcp;  // none: it is reached on its own host only
+  char socket[kSocketNameBytes];
+
+  bool is_ours() const { return std::memcmp(magic, kMeetingMagic, sizeof(magic)) == 0; }
+};
+static_assert(sizeof(MeetingPlace) <= nccl_abi::kUniqueIdBytes);
+
+// Where a rank is, and where it is reached. A rank on the convener's host opens its TCP endpoint only when it hears that there
+// are other hosts.
+struct Whereabouts {
+  Bytes16 host;
+  net::Address::Encoded tcp;
+  char socket[kSocketNameBytes];  // where it would hand out the segment of its host; empty on the convener's
+};
+
+struct JoinRequest {
+  Bytes16 secret;
+  int32_t rank;
+  int32_t nranks;
+  uint64_t segment_bytes;
+  int64_t timeout_ns;
+  Whereabouts whereabouts;
+};
+
+struct JoinReply {
+  int32_t ok;          // the descriptor of the segment comes with it, if the convener is on the same host
+  int32_t has_roster;  // there are several hosts: the whereabouts of all ranks follow, when all have told theirs
+  Failure failure;
+};
+
+static_assert(std::is_trivially_copyable_v<MeetingPlace> && std::is_trivially_copyable_v<JoinRequest> &&
+              std::is_trivially_copyable_v<JoinReply>);
+
+// A rank that sees all others says this, once, and goes.
+inline constexpr char kSettled = 1;
+
+}  // namespace hostccl

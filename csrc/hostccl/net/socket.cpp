@@ -1,0 +1,118 @@
+#include "hostccl/net/socket.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace hostccl::net {
+namespace {
+
+using pycomms::Code;
+using pycomms::Fd;
+using pycomms::Status;
+
+constexpr int kBacklog = 4096;
+
+void set(const Fd& socket, int level, int option, int value) {
+  // A kernel that refuses costs speed, not correctness.
+  static_cast<void>(setsockopt(socket.get(), level, option, &value, sizeof(value)));
+}
+
+// Before connecting or listening: the window is agreed on with the first packet.
+void set_buffers(const Fd& socket, const SocketOptions& options) {
+  if (options.send_buffer > 0) set(socket, SOL_SOCKET, SO_SNDBUF, options.send_buffer);
+  if (options.receive_buffer > 0) set(socket, SOL_SOCKET, SO_RCVBUF, options.receive_buffer);
+}
+
+void prepare(const Fd& socket, const SocketOptions& options) {
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(options.unanswered_ns / pycomms::kMillisecond));
+}
+
+Fd new_socket(const Address& address) {
+  return Fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+ssize_t result_of(ssize_t moved) {
+  if (moved >= 0) return moved;
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+}
+
+}  // namespace
+
+pycomms::Result<Descriptor> listen_on(const Address& address, const SocketOptions& options) {
+  Fd socket = new_socket(address);
+  if (!socket) return Status::system("opening a socket");
+  set_buffers(socket, options);
+  const SocketAddress where = address.to_socket_address();
+  if (bind(socket.get(), where.get(), where.length) != 0 || listen(socket.get(), kBacklog) != 0) {
+    return Status::system("listening at " + address.to_text());
+  }
+  return Descriptor(std::move(socket));
+}
+
+pycomms::Result<Address> local_address(const Descriptor& socket) {
+  SocketAddress at;
+  at.length = sizeof(at.storage);
+  if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&at.storage), &at.length) != 0) {
+    return Status::system("getsockname");
+  }
+  return Address::from(at.get());
+}
+
+pycomms::Result<Descriptor> start_connecting(const Address& to, uint32_t own_scope, const SocketOptions& options) {
+  if (to.is_none()) return Status(Code::kInvalidArgument, "there is no address to connect to");
+  Fd socket = new_socket(to);
+  if (!socket) return Status::system("opening a socket");
+  set_buffers(socket, options);
+  prepare(socket, options);
+  const SocketAddress where = to.to_socket_address(own_scope);
+  // EINTR: it goes on in the background, as with EINPROGRESS.
+  if (connect(socket.get(), where.get(), where.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
+    return Status::system("connecting to " + to.to_text());
+  }
+  return Descriptor(std::move(socket));
+}
+
+Status finish_connecting(const Descriptor& socket, const Address& to) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error == 0) return Status::ok();
+  const std::string hint = error == ECONNREFUSED ? " (nobody listens there: has the process ended?)" : "";
+  return Status(Code::kPeerFailure, Status::system("connecting to " + to.to_text(), error).message() + hint);
+}
+
+Accepted accept_from(const Descriptor& listener, const SocketOptions& options) {
+  Accepted accepted;
+  SocketAddress from;
+  from.length = sizeof(from.storage);
+  Fd socket(
+      accept4(listener.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket) {
+    prepare(socket, options);
+    accepted.outcome = Accepted::Outcome::kTaken;
+    accepted.socket = Descriptor(std::move(socket));
+    accepted.from = Address::from(from.get());
+  } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+    accepted.outcome = Accepted::Outcome::kNoDescriptor;
+  }
+  return accepted;
+}
+
+ssize_t send_some(const Descriptor& socket, std::span<const std::byte> data) {
+  return result_of(send(socket.get(), data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+ssize_t receive_some(const Descriptor& socket, std::span<std::byte> space) {
+  const ssize_t got = recv(socket.get(), space.data(), space.size(), MSG_DONTWAIT);
+  if (got > 0 || space.empty()) return got;
+  if (got == 0) {
+    errno = 0;
+    return -1;
+  }
+  return result_of(got);
+}
+
+}  // namespace hostccl::net

@@ -1,0 +1,95 @@
+"""engine.py WHAT: a rank of the nccl2 backend on CPU tensors, with ranks on several hosts.
+
+matrix   operations of every kind against the reference; prints how many
+train    a few steps of DDP; prints the last loss and a digest of the weights
+lose     all_reduces until a host is lost; prints the ranks that the error names, and how long the last call took
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import timedelta
+from itertools import product
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import pycomms
+from tests.multirank._ops import MOVING, OPERATIONS, REDUCING, Case
+from tests.multirank.test_matrix import check_cases
+
+_COUNTS = {"small": 77, "medium": 20_011, "large": 400_003}
+_MARK = "READY"
+
+
+def _cases(world: int) -> list[Case]:
+    cases = []
+    for number, (op, count) in enumerate(product(OPERATIONS, _COUNTS.values())):
+        if op not in MOVING and op not in REDUCING:
+            continue
+        uneven = op.endswith("_uneven")
+        counts = tuple((rank * 37) % 101 * (count // 100) for rank in range(world)) if uneven else (count,)
+        reduction = ("SUM", "MAX", "AVG")[number % 3] if op in REDUCING else ""
+        for is_async in (False, True):
+            cases.append(
+                Case(
+                    op=op,
+                    dtype=(torch.float32, torch.bfloat16, torch.float64)[number % 3],
+                    reduction=reduction,
+                    counts=counts,
+                    root=number % world,
+                    is_async=is_async,
+                )
+            )
+    return cases
+
+
+def matrix(rank: int, world: int) -> None:
+    tally = check_cases(rank, world, _cases(world), strict=True)
+    assert not tally.failures, tally.failures[:20]
+    digests: list[Any] = [None] * world
+    dist.all_gather_object(digests, tally.digests)
+    assert all(theirs == digests[0] for theirs in digests)
+    print(f"rank {rank}: {sum(tally.checked.values())} checked", flush=True)
+
+
+def train(rank: int, world: int) -> None:
+    torch.manual_seed(7)
+    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 8)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inputs, wanted = torch.randn(world, 16, 64), torch.randn(world, 16, 8)
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(inputs[rank]), wanted[rank])
+        loss.backward()
+        optimizer.step()
+    weights = torch.cat([p.detach().reshape(-1) for p in model.parameters()]).double()
+    print(f"rank {rank}: {weights.sum().item():.12f} {weights.norm().item():.12f}", flush=True)
+
+
+def lose(rank: int, world: int) -> None:
+    tensor = torch.ones(1 << 20)
+    dist.all_reduce(tensor)
+    print(_MARK, flush=True)
+    while True:
+        started = time.monotonic()
+        try:
+            dist.all_reduce(tensor)
+        except pycomms.PeerFailure as error:
+            print(f"rank {rank}: {sorted(error.ranks)} after {time.monotonic() - started:.2f} s", flush=True)
+            return
+
+
+def main(what: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("nccl2", timeout=timedelta(seconds=60))
+    {"matrix": matrix, "train": train, "lose": lose}[what](dist.get_rank(), dist.get_world_size())
+    if what != "lose":
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

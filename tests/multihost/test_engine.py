@@ -1,0 +1,92 @@
+"""CPU tensors of ranks on several hosts: right results, training, and the loss of a host."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launch.netns import Cluster, Wire
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 100.0
+NOTICED_WITHIN_S = 3.0
+
+
+class Job:
+    """Ranks of _programs/engine.py, `per_host` on each host of a cluster."""
+
+    def __init__(self, cluster: Cluster, per_host: int, what: str) -> None:
+        world = len(cluster.hosts) * per_host
+        self.ranks: list[Any] = []
+        for rank in range(world):
+            env = {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(world),
+                "LOCAL_RANK": str(rank % per_host),
+                "MASTER_ADDR": "host0",
+                "MASTER_PORT": "29500",
+                "OMP_NUM_THREADS": "1",
+                "PYTHONPATH": str(ROOT),
+                "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            }
+            argv = [sys.executable, "-m", "tests.multihost._programs.engine", what]
+            host = cluster.hosts[rank // per_host]
+            self.ranks.append(
+                host.popen(argv, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            )
+
+    def await_line(self, text: str) -> None:
+        """Of every rank."""
+        for rank in self.ranks:
+            for line in rank.stdout:
+                if line.strip() == text:
+                    break
+
+    def finish(self, ranks: range | None = None) -> list[str]:
+        lines = []
+        for rank in self.ranks if ranks is None else [self.ranks[r] for r in ranks]:
+            output, errors = rank.communicate(timeout=PATIENCE_S)
+            assert rank.returncode == 0, errors
+            lines += output.splitlines()
+        return lines
+
+
+@pytest.mark.parametrize("hosts", [2, 4])
+def test_results_are_right(hosts: int) -> None:
+    with Cluster(hosts=hosts) as cluster:
+        lines = Job(cluster, 2, "matrix").finish()
+    counts = {line.partition(": ")[2] for line in lines}
+    assert len(lines) == 2 * hosts and len(counts) == 1, lines
+
+
+@pytest.mark.parametrize("wire", [Wire(latency=timedelta(milliseconds=50)), Wire(loss=0.01)], ids=["50ms", "1%"])
+def test_training_is_that_of_one_host(wire: Wire) -> None:
+    with Cluster(hosts=1) as cluster:
+        expected = Job(cluster, 4, "train").finish()
+    with Cluster(hosts=2) as cluster:
+        cluster.set_wire(wire)
+        lines = Job(cluster, 2, "train").finish()
+    assert sorted(lines) == sorted(expected)
+    assert len({line.partition(": ")[2] for line in lines}) == 1
+
+
+@pytest.mark.parametrize("how", ["down", "one-way"])
+def test_a_lost_host_is_noticed(how: str) -> None:
+    with Cluster(hosts=2) as cluster:
+        job = Job(cluster, 2, "lose")
+        job.await_line("READY")
+        if how == "down":
+            cluster.link_down(1)
+        else:
+            cluster.cut(speaker=1, listener=0)
+        lines = job.finish(range(2))
+    for line in lines:
+        found = re.fullmatch(r"rank [01]: \[2, 3\] after (.*) s", line)
+        assert found is not None, lines
+        assert float(found.group(1)) < NOTICED_WITHIN_S
