@@ -60,6 +60,20 @@ class Config:
             "torch's `TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK` says the same"
         ),
     )
+    socket_ifname: str = field(
+        default="",
+        metadata=_help(
+            "network interfaces by which other hosts reach this one, as in NCCL_SOCKET_IFNAME: prefixes, `=` for whole "
+            "names, `^` for all but these; empty is the first that leads anywhere"
+        ),
+    )
+    socket_family: str = field(default="", metadata=_help("4 or 6: that version of IP only"))
+    host_timeout: str = field(
+        default="2", metadata=_help("seconds after which a host that acknowledges nothing counts as gone")
+    )
+    host_id: str = field(
+        default="", metadata=_help("any text: ranks with different ones act as if they were on different hosts")
+    )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Config:
@@ -73,6 +87,10 @@ class Config:
             ranks_per_root=_count(environment, "TORCH_NCCL_RANKS_PER_ROOT", default.ranks_per_root),
             nan_check=environment.get(f"{PREFIX}NAN_CHECK", _torchs_nan_check(environment)),
             register_segments=_flag(environment, f"{PREFIX}REGISTER_SEGMENTS", *_TORCHS_REGISTER_SEGMENTS),
+            socket_ifname=environment.get(f"{PREFIX}SOCKET_IFNAME", default.socket_ifname),
+            socket_family=environment.get(f"{PREFIX}SOCKET_FAMILY", default.socket_family),
+            host_timeout=environment.get(f"{PREFIX}HOST_TIMEOUT", default.host_timeout),
+            host_id=environment.get(f"{PREFIX}HOST_ID", default.host_id),
         )
         if config.connect not in ("background", "eager", "lazy"):
             raise ValueError(f"{PREFIX}CONNECT must be background, eager or lazy, not {config.connect!r}")

@@ -21,7 +21,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="of tests/cuda_emulator: only what has to hold of any CUDA, on the emulator or on a real GPU",
     )
     group.addoption(
-        "--hosts", type=int, default=1, help="hosts that the ranks of tests/multirank pretend to be on (TCP over loopback)"
+        "--hosts",
+        type=int,
+        default=1,
+        help="hosts that the ranks of tests/multirank pretend to be on (TCP over loopback)",
     )
     group.addoption("--seed", type=int, default=None, help="seed of the random programs (default: fixed)")
 

@@ -64,7 +64,8 @@ class Courier final : public Remote, private net::Sink {
   void ended(int peer, const net::LinkEnd& end) override;
   struct RingView;
   RingView ring_of(int writer, CourierKind kind) const;
-  void mark_gone(int peer, const std::string& why);
+  void mark_gone(const std::vector<int>& ranks, const std::string& why);
+  bool is_silent(int peer) const;
 
   void main();
   bool look();

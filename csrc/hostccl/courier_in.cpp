@@ -21,6 +21,8 @@ Wire read(std::span<const std::byte> payload) {
   return wire;
 }
 
+constexpr int64_t kSilence = pycomms::kSecond;  // four beats
+
 void advance(Counter& counter, uint64_t to) { counter.value.store(to, std::memory_order_seq_cst); }
 
 }  // namespace
@@ -173,18 +175,29 @@ void Courier::delivered(int peer, const Message& message, std::span<const std::b
 
 void Courier::ended(int peer, const net::LinkEnd& end) {
   if (stop_.load(std::memory_order_acquire) || end.kind == net::EndKind::kLocal) return;
+  // A goodbye is no news: that the peer has closed its communicator comes to its port here, behind all else that it sent.
+  const bool is_port = places_.port_of(peer, places_.my_host()) == rank_;
   const Presence presence = segment_.block(peer).presence.load(std::memory_order_acquire);
-  if (end.kind == net::EndKind::kOrderly && presence == Presence::kClosed) return;
-  mark_gone(peer, end.text);
+  if (end.kind == net::EndKind::kOrderly && (!is_port || presence == Presence::kClosed)) return;
+  const std::vector<int>& there = places_.ranks_on(places_.host_of(peer));
+  const bool is_host = std::all_of(there.begin(), there.end(), [this](int rank) { return is_silent(rank); });
+  mark_gone(is_host ? there : std::vector<int>{peer}, end.text);
+}
+
+// All that is known of it: nothing came for several beats. What one connection to a host has met, the others will; so all
+// its ranks are named at once.
+bool Courier::is_silent(int peer) const {
+  const net::Link* const link = mesh_->find_link(peer);
+  return link == nullptr || link->last_heard_ns() == 0 || pycomms::now_ns() - link->last_heard_ns() > kSilence;
 }
 
 // As the kernel marks the word of a process on this host.
-void Courier::mark_gone(int peer, const std::string& why) {
+void Courier::mark_gone(const std::vector<int>& ranks, const std::string& why) {
   {
     const std::lock_guard lock(gone_mutex_);
-    why_gone_[static_cast<size_t>(peer)] = why;
+    for (const int rank : ranks) why_gone_[static_cast<size_t>(rank)] = why;
   }
-  segment_.block(peer).life.word.fetch_or(FUTEX_OWNER_DIED, std::memory_order_seq_cst);
+  for (const int rank : ranks) segment_.block(rank).life.word.fetch_or(FUTEX_OWNER_DIED, std::memory_order_seq_cst);
   segment_.ring_all_here();
 }
 

@@ -37,9 +37,7 @@ class Job:
             }
             argv = [sys.executable, "-m", "tests.multihost._programs.engine", what]
             host = cluster.hosts[rank // per_host]
-            self.ranks.append(
-                host.popen(argv, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            )
+            self.ranks.append(host.popen(argv, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
     def await_line(self, text: str) -> None:
         """Of every rank."""
@@ -62,7 +60,8 @@ def test_results_are_right(hosts: int) -> None:
     with Cluster(hosts=hosts) as cluster:
         lines = Job(cluster, 2, "matrix").finish()
     counts = {line.partition(": ")[2] for line in lines}
-    assert len(lines) == 2 * hosts and len(counts) == 1, lines
+    assert len(lines) == 2 * hosts, lines
+    assert len(counts) == 1, lines
 
 
 @pytest.mark.parametrize("wire", [Wire(latency=timedelta(milliseconds=50)), Wire(loss=0.01)], ids=["50ms", "1%"])

@@ -17,6 +17,10 @@ VALUES = {
     "deterministic": "1",
     "ranks_per_root": "2",
     "nan_check": "nan",
+    "socket_ifname": "eth",
+    "socket_family": "6",
+    "host_timeout": "0.5",
+    "host_id": "north",
 }
 
 

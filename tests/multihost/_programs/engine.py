@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from typing import Any
@@ -21,34 +23,28 @@ import pycomms
 from tests.multirank._ops import MOVING, OPERATIONS, REDUCING, Case
 from tests.multirank.test_matrix import check_cases
 
-_COUNTS = {"small": 77, "medium": 20_011, "large": 400_003}
+_COUNTS = (77, 20_011, 400_003)
 _MARK = "READY"
 
 
-def _cases(world: int) -> list[Case]:
-    cases = []
-    for number, (op, count) in enumerate(product(OPERATIONS, _COUNTS.values())):
+def _cases(world: int) -> Iterator[Case]:
+    for number, (op, count) in enumerate(product(OPERATIONS, _COUNTS)):
         if op not in MOVING and op not in REDUCING:
             continue
-        uneven = op.endswith("_uneven")
-        counts = tuple((rank * 37) % 101 * (count // 100) for rank in range(world)) if uneven else (count,)
-        reduction = ("SUM", "MAX", "AVG")[number % 3] if op in REDUCING else ""
-        for is_async in (False, True):
-            cases.append(
-                Case(
-                    op=op,
-                    dtype=(torch.float32, torch.bfloat16, torch.float64)[number % 3],
-                    reduction=reduction,
-                    counts=counts,
-                    root=number % world,
-                    is_async=is_async,
-                )
-            )
-    return cases
+        uneven = tuple((rank * 37) % 101 * (count // 100) for rank in range(world))
+        case = Case(
+            op=op,
+            dtype=(torch.float32, torch.bfloat16, torch.float64)[number % 3],
+            reduction=("SUM", "MAX", "AVG")[number % 3] if op in REDUCING else "",
+            counts=uneven if op.endswith("_uneven") else (count,),
+            root=number % world,
+        )
+        yield case
+        yield replace(case, is_async=True)
 
 
 def matrix(rank: int, world: int) -> None:
-    tally = check_cases(rank, world, _cases(world), strict=True)
+    tally = check_cases(rank, world, list(_cases(world)), strict=True)
     assert not tally.failures, tally.failures[:20]
     digests: list[Any] = [None] * world
     dist.all_gather_object(digests, tally.digests)
@@ -58,7 +54,9 @@ def matrix(rank: int, world: int) -> None:
 
 def train(rank: int, world: int) -> None:
     torch.manual_seed(7)
-    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 8)))
+    model = DistributedDataParallel(
+        torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 8))
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     inputs, wanted = torch.randn(world, 16, 64), torch.randn(world, 16, 8)
     for _ in range(5):

@@ -87,7 +87,7 @@ class Worker:
 
 class Pool:
     def __init__(self, preload: Sequence[str] = (), hosts: int = 1) -> None:
-        """`preload`: modules that the server imports before torch. `hosts`: that the workers pretend to be spread over."""
+        """`preload`: modules that the server imports before torch. `hosts`: as many do they pretend to be on."""
         set_forkserver_preload([*preload, "torch", "torch.distributed", "pytest", worker.__name__])
         self._context = multiprocessing.get_context("forkserver")
         self._temporary = tempfile.TemporaryDirectory(prefix="pycomms-test-")
