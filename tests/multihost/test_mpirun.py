@@ -6,12 +6,10 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from bench.contestants.mpi import FLAVOURS
-from bench.environments import default_cache
 from launch.netns import Cluster
 from tests.multirank._mpi.answers import read_answers
+from tests.multirank._mpi.installed import packages_of
 
 ROOT = Path(__file__).parents[2]
 RANK = ROOT / "tests" / "multirank" / "_mpi" / "rank.py"
@@ -26,10 +24,7 @@ exec ip netns exec {cluster}-$host unshare --uts sh -c 'echo "$0" >/proc/sys/ker
 
 
 def test_from_mpi_on_two_hosts(tmp_path: Path) -> None:
-    folder = MPICH.environment.folder(default_cache())
-    if not MPICH.environment.ready(default_cache()):
-        pytest.skip("mpich is not installed: python -m bench setup")
-    (packages,) = folder.glob("lib/python*/site-packages")
+    folder, packages = packages_of(MPICH)
     enter = tmp_path / "enter"
     mpirun = [str(folder / "bin" / "mpirun"), "-launcher", "ssh", "-launcher-exec", str(enter), "-iface", "eth0"]
     env = {

@@ -1,13 +1,12 @@
-"""Programs that know nothing of all this run on the hosts: torch's gloo, started by us and by torchrun.
-
-gloo stands for any backend that talks TCP.
-"""
+"""Programs that know nothing of all this, started on the hosts by us and by torchrun: on our backend, and on gloo."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from launch.netns import Cluster
 
@@ -17,9 +16,10 @@ PATIENCE_S = 100.0
 EXPECTED = [f"rank {rank} of 4, {rank % 2} on host{rank // 2}: 10.0" for rank in range(4)]
 
 
-def test_gloo_on_two_hosts_far_apart() -> None:
+@pytest.mark.parametrize("backend", ["pycomms", "gloo"])
+def test_two_hosts_far_apart(backend: str) -> None:
     netns = [sys.executable, "-m", "launch.netns", "run", "--hosts", "2", "--per-host", "2", "--latency", "5ms"]
-    argv = [*netns, "--", sys.executable, str(PROGRAM), "gloo"]
+    argv = [*netns, "--", sys.executable, str(PROGRAM), backend]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(line.partition("] ")[2] for line in done.stdout.splitlines()) == EXPECTED
@@ -31,7 +31,7 @@ def test_torchrun_on_two_hosts() -> None:
     env = {"HOSTS": "2", "MASTER": "host0", "PATH": path, "OMP_NUM_THREADS": "1"}
     with Cluster(hosts=2) as cluster:
         agents = [
-            host.popen([torchrun, str(PROGRAM), "gloo"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            host.popen([torchrun, str(PROGRAM), "pycomms"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             for host in cluster.hosts
         ]
         lines: list[str] = []

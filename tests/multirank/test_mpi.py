@@ -1,6 +1,4 @@
-"""from_mpi(), under the mpirun of real MPI libraries. They come from the environments that `python -m bench setup`
-makes; where one is missing its tests are skipped.
-"""
+"""from_mpi(), under the mpirun of real MPI libraries."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ from typing import Any
 import pytest
 
 from bench.contestants.mpi import FLAVOURS, Flavour
-from bench.environments import default_cache
 from pycomms.process_group import from_mpi
 
 from ._mpi.answers import read_answers
+from ._mpi.installed import packages_of
 
 ROOT = Path(__file__).parents[2]
 RANK = Path(__file__).parent / "_mpi" / "rank.py"
@@ -26,10 +24,7 @@ BY_NAME = {flavour.name: flavour for flavour in FLAVOURS}
 
 
 def mpirun(flavour: Flavour, world: int, *argv: str) -> subprocess.CompletedProcess[str]:
-    folder = flavour.environment.folder(default_cache())
-    if not flavour.environment.ready(default_cache()):
-        pytest.skip(f"{flavour.name} is not installed: python -m bench setup")
-    (packages,) = folder.glob("lib/python*/site-packages")
+    folder, packages = packages_of(flavour)
     env = {
         **os.environ,
         **flavour.variables,
