@@ -29,10 +29,11 @@ from bench.contestants.mpi import FLAVOURS
 from bench.contestants.oneccl import ENVIRONMENT as ONECCL
 from bench.driver import Driver
 from bench.environments import SetupError, default_cache
-from bench.native_build import BuildError, build_program
+from bench.native_build import build_program
 from bench.placement import NEAR_BELOW_NS, Probe
 from bench.plan import DEFAULT_SIZES, FULL, QUICK, QUICK_SIZES, Effort, Op, cases, parse_size
 from bench.protocol import Hub
+from launch._compiled import CompileError
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -170,7 +171,7 @@ def start_probe(cache: Path, cores: Sequence[int]) -> Probe | None:
         return None
     try:
         return Probe(build_program("placement_probe", cache), (cores[0], cores[1]))
-    except BuildError as err:
+    except CompileError as err:
         print(f"placement is not probed: {err}", file=sys.stderr)
         return None
 

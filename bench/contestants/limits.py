@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from bench.contestants.base import Setting, Unavailable
 from bench.group import Launch
-from bench.native_build import BuildError, build_program
+from bench.native_build import build_program
 from bench.plan import Op
+from launch._compiled import CompileError
 
 WITHOUT_LIMIT = frozenset({Op.ALL_REDUCE_ASYNC, Op.INIT})
 
@@ -25,6 +26,6 @@ class Limits:
             raise Unavailable("the limits are those of two processes")
         try:
             program = build_program("limits", setting.cache)
-        except BuildError as err:
+        except CompileError as err:
             raise Unavailable(str(err)) from err
         return [Launch(argv=[str(program), str(setting.socket), setting.cores], env=setting.env())]

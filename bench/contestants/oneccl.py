@@ -9,8 +9,9 @@ from pathlib import Path
 from bench.contestants.base import Setting, Unavailable, free_port
 from bench.environments import Environment
 from bench.group import Launch
-from bench.native_build import BuildError, build_program
+from bench.native_build import build_program
 from bench.plan import Op
+from launch._compiled import CompileError
 
 ENVIRONMENT = Environment("oneccl", ("oneccl-devel", "impi-rt"))
 SUPPORTED = frozenset(
@@ -34,7 +35,7 @@ class OneCcl:
         flags = [f"-I{folder / 'include'}", f"-L{library}", "-lccl", f"-Wl,-rpath,{library}"]
         try:
             program = build_program("oneccl_rank", setting.cache, flags)
-        except BuildError as err:
+        except CompileError as err:
             raise Unavailable(str(err)) from err
         meeting = setting.socket.with_name(f"oneccl-{free_port()}")  # a new name for every start
         env = setting.env(

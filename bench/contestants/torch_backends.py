@@ -12,8 +12,9 @@ from pathlib import Path
 
 from bench.contestants.base import ROOT, Setting, Unavailable, free_port, python_rank
 from bench.group import Launch
-from bench.native_build import COMPILE_TIMEOUT_S, SOURCES
+from bench.native_build import SOURCES
 from bench.plan import BANDWIDTH, Op
+from launch._compiled import COMPILE_TIMEOUT_S
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,21 @@ One thread at a time. relay.cpp is compiled at first use and kept in the user's 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import selectors
-import shutil
 import subprocess
 import time
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from launch._compiled import CompileError, compile_once
+
 from .shaping import Direction, Wire
 from .system import NetnsError, Unavailable
 
 SOURCE = Path(__file__).with_name("relay.cpp")
 FLAGS = ("-std=c++20", "-O2")
-COMPILE_TIMEOUT_S = 120
 ANSWER_TIMEOUT_S = 10.0
 
 
@@ -92,24 +91,10 @@ class Relay:
 
 def program() -> Path:
     """The compiled relay. Raises Unavailable where there is no compiler, or it refuses."""
-    compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
-    if compiler is None:
-        raise Unavailable("latency and loss need a C++ compiler (c++, g++ or clang++), and none is installed")
-    key = hashlib.sha256(" ".join([compiler, *FLAGS]).encode() + SOURCE.read_bytes()).hexdigest()[:16]
-    found = _cache() / f"relay-{key}"
-    if found.exists():
-        return found
-    found.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = found.with_name(f"{found.name}.{os.getpid()}")
-    command = [compiler, *FLAGS, "-o", str(unfinished), str(SOURCE)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
-    except subprocess.TimeoutExpired as err:
-        raise Unavailable(f"compiling {SOURCE.name} took more than {COMPILE_TIMEOUT_S} s") from err
-    if done.returncode != 0:
-        raise Unavailable(f"{SOURCE.name} does not compile:\n" + "\n".join(done.stderr.splitlines()[-8:]))
-    unfinished.rename(found)
-    return found
+        return compile_once(SOURCE, _cache(), FLAGS)
+    except CompileError as error:
+        raise Unavailable(f"latency and loss need a small C++ program: {error}") from error
 
 
 def _cache() -> Path:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from torch.distributed.distributed_c10d import _get_default_group
@@ -18,16 +20,11 @@ _BOUND_S = 8.0  # less than the ten seconds after which the backend gives up wai
 _PATIENCE_S = 30.0
 
 
-# --- during an operation
-
-
-def during(rank: int, world: int, op: str) -> Caught | None:
-    sum_works(world)
-    if rank == 0:
-        get_stuck(op)
+def _abort_while(call: Callable[[], Any], rank: int, world: int) -> Caught | None:
+    """What a thread got that was in the call when another one aborted the group. A new group works then."""
     group = _get_default_group()
     caught: list[Caught | None] = []
-    caller = threading.Thread(target=lambda: caught.append(catch(lambda: issue_until_it_fails(op, rank, world))))
+    caller = threading.Thread(target=lambda: caught.append(catch(call)))
     caller.start()
     if rank == 0:
         until_it_is_stuck()
@@ -35,9 +32,20 @@ def during(rank: int, world: int, op: str) -> Caught | None:
     group.abort()
     caller.join(_PATIENCE_S)
     assert not caller.is_alive()
+    nccl().clear_faults()
     renew("after")
     sum_works(world)
     return caught[0]
+
+
+# --- during an operation
+
+
+def during(rank: int, world: int, op: str) -> Caught | None:
+    sum_works(world)
+    if rank == 0:
+        get_stuck(op)
+    return _abort_while(lambda: issue_until_it_fails(op, rank, world), rank, world)
 
 
 @pytest.mark.parametrize("op", OPERATIONS)
@@ -54,7 +62,6 @@ def in_progress(rank: int, world: int, point: Point) -> Caught | None:
         sum_works(world)
     if rank == 0:
         nccl().stay_in_progress(point)
-    group = _get_default_group()
     everyone = list(range(world))
 
     def call() -> None:
@@ -63,19 +70,7 @@ def in_progress(rank: int, world: int, point: Point) -> Caught | None:
         else:
             sum_works(world)
 
-    caught: list[Caught | None] = []
-    caller = threading.Thread(target=lambda: caught.append(catch(call)))
-    caller.start()
-    if rank == 0:
-        until_it_is_stuck()
-    meet("stuck", rank, world)
-    group.abort()
-    caller.join(_PATIENCE_S)
-    assert not caller.is_alive()
-    nccl().clear_faults()
-    renew("after")
-    sum_works(world)
-    return caught[0]
+    return _abort_while(call, rank, world)
 
 
 @pytest.mark.parametrize("point", Point)
