@@ -1,6 +1,11 @@
 #include "hostccl/abi.h"
 
 namespace hostccl {
+namespace {
+
+constexpr int64_t kDefaultInitTimeout = 1800 * pycomms::kSecond;
+
+}  // namespace
 
 Failure& last_failure() {
   thread_local Failure failure;
@@ -17,6 +22,22 @@ Result done(Comm* comm, Result result) {
   if (comm == nullptr || result == nccl_abi::kSuccess || result == nccl_abi::kInProgress) return result;
   last_failure() = comm->impl.failure();
   return result;
+}
+
+int64_t& init_timeout_ns() {
+  thread_local int64_t timeout = kDefaultInitTimeout;
+  return timeout;
+}
+
+Result check_config(const nccl_abi::Config* config) {
+  if (config == nullptr || config->magic == nccl_abi::kConfigMagic) return nccl_abi::kSuccess;
+  return refuse("config was not initialised with NCCL_CONFIG_INITIALIZER");
+}
+
+Result finish_init(Comm* comm, const nccl_abi::Config* config) {
+  const bool is_blocking = config == nullptr || config->blocking != 0;
+  if (!is_blocking) return nccl_abi::kInProgress;
+  return done(comm, comm->impl.wait_until_ready(pycomms::Deadline::after(pycomms::kForever)));
 }
 
 Result check_ready(Comm* comm) {

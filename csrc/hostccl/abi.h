@@ -38,6 +38,12 @@ Result refuse(const std::string& text, Result result = nccl_abi::kInvalidArgumen
 // were several.
 Result done(Comm* comm, Result result);
 
+// How long the initialisations that this thread starts may take.
+int64_t& init_timeout_ns();
+// At the beginning and the end of a call that makes a communicator.
+Result check_config(const nccl_abi::Config* config);
+Result finish_init(Comm* comm, const nccl_abi::Config* config);
+
 Result check_ready(Comm* comm);
 // check_ready, and a known datatype.
 Result check_call(Comm* comm, DataType type);

@@ -12,54 +12,7 @@
 namespace hostccl {
 namespace {
 
-using nccl_abi::Config;
-using nccl_abi::UniqueId;
-
-constexpr int64_t kDefaultInitTimeout = 1800 * pycomms::kSecond;
 constexpr int64_t kCloseTimeout = 30 * pycomms::kSecond;
-
-thread_local int64_t init_timeout_ns = kDefaultInitTimeout;
-
-Result check_config(const Config* config) {
-  if (config == nullptr || config->magic == nccl_abi::kConfigMagic) return nccl_abi::kSuccess;
-  return refuse("config was not initialised with NCCL_CONFIG_INITIALIZER");
-}
-
-bool is_blocking(const Config* config) { return config == nullptr || config->blocking != 0; }
-
-Result finish_init(Comm* comm, const Config* config) {
-  if (!is_blocking(config)) return nccl_abi::kInProgress;
-  return done(comm, comm->impl.wait_until_ready(pycomms::Deadline::after(pycomms::kForever)));
-}
-
-// What a member of a split reports.
-struct SplitReport {
-  int32_t color;
-  int32_t key;
-  UniqueId id;
-  int32_t has_id;
-};
-static_assert(sizeof(SplitReport) <= kReportBytes);
-
-Result split_report(Comm* comm, const SplitReport& mine, std::vector<SplitReport>& all) {
-  Report report{};
-  std::memcpy(report.data(), &mine, sizeof(mine));
-  const RollCallResult call = comm->impl.roll_call(RollCallKind::kSplit, report, init_timeout_ns);
-  if (call.result == nccl_abi::kTimeout && !call.missing.empty()) {
-    last_failure() = make_failure(FailureKind::kTimeout, comm->impl.rank(), "");
-    std::string text = "split: these ranks of the parent did not take part in time:";
-    for (const int rank : call.missing) {
-      add_rank(last_failure(), rank);
-      text += " " + std::to_string(rank);
-    }
-    set_text(last_failure(), text + "; the parent is unharmed");
-    return call.result;
-  }
-  if (call.result != nccl_abi::kSuccess) return done(comm, call.result);
-  all.resize(call.reports.size());
-  for (size_t i = 0; i < all.size(); ++i) std::memcpy(&all[i], call.reports[i].data(), sizeof(SplitReport));
-  return nccl_abi::kSuccess;
-}
 
 }  // namespace
 }  // namespace hostccl
@@ -91,52 +44,12 @@ PYCOMMS_EXPORT Result ncclCommInitRankConfig(CommHandle* comm, int nranks, Uniqu
   }
   RETURN_IF_REFUSED(check_config(config));
   *comm = new Comm(rank, nranks);
-  (*comm)->impl.start_join(id, init_timeout_ns);
+  (*comm)->impl.start_join(id, init_timeout_ns());
   return finish_init(*comm, config);
 }
 
 PYCOMMS_EXPORT Result ncclCommInitRank(CommHandle* comm, int nranks, UniqueId id, int rank) {
   return ncclCommInitRankConfig(comm, nranks, id, rank, nullptr);
-}
-
-// The members of the parent are asked on the calling thread; only joining the new communicator is in the background.
-PYCOMMS_EXPORT Result ncclCommSplit(CommHandle comm, int color, int key, CommHandle* newcomm, Config* config) {
-  using namespace hostccl;
-  if (newcomm == nullptr) return refuse("newcomm is null");
-  *newcomm = nullptr;
-  RETURN_IF_REFUSED(check_ready(comm));
-  RETURN_IF_REFUSED(check_config(config));
-  if (color < 0 && color != kSplitNoColor) return refuse("color is " + std::to_string(color) + ", expected >= 0 or -1");
-  pycomms::GateHolder inside(comm->impl.gate());
-  if (!inside) return refuse("the communicator is closed", kInvalidUsage);
-
-  std::vector<SplitReport> all;
-  RETURN_IF_REFUSED(split_report(comm, SplitReport{color, key, {}, 0}, all));
-  std::vector<int> members;
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (color != kSplitNoColor && all[rank].color == color) members.push_back(static_cast<int>(rank));
-  }
-  std::stable_sort(members.begin(), members.end(),
-                   [&](int a, int b) { return all[static_cast<size_t>(a)].key < all[static_cast<size_t>(b)].key; });
-  SplitReport second{color, key, {}, 0};
-  if (!members.empty() && members.front() == comm->impl.rank()) {
-    if (auto id = create_unique_id(); id.is_ok()) {
-      second.id = id.value();
-      second.has_id = 1;
-    }
-  }
-  RETURN_IF_REFUSED(split_report(comm, second, all));
-  if (members.empty()) return kSuccess;
-  const SplitReport& leader = all[static_cast<size_t>(members.front())];
-  if (leader.has_id == 0) {
-    return refuse("split: rank " + std::to_string(members.front()) + " of the parent could not open a socket",
-                  kSystemError);
-  }
-  const auto me = std::find(members.begin(), members.end(), comm->impl.rank());
-  *newcomm = new Comm(static_cast<int>(me - members.begin()), static_cast<int>(members.size()));
-  (*newcomm)->impl.set_timeout_ns(comm->impl.timeout_ns());
-  (*newcomm)->impl.start_join(leader.id, init_timeout_ns);
-  return finish_init(*newcomm, config);
 }
 
 PYCOMMS_EXPORT Result ncclCommFinalize(CommHandle comm) {
@@ -259,7 +172,7 @@ PYCOMMS_EXPORT int hostcclCommProgress(CommHandle comm) {
 }
 
 PYCOMMS_EXPORT void hostcclSetInitTimeout(int64_t nanoseconds) {
-  init_timeout_ns = std::clamp<int64_t>(nanoseconds, 1, pycomms::kForever);
+  init_timeout_ns() = std::clamp<int64_t>(nanoseconds, 1, pycomms::kForever);
 }
 
 PYCOMMS_EXPORT Result hostcclCommSetTimeout(CommHandle comm, int64_t nanoseconds) {

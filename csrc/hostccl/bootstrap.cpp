@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "hostccl/net/dial.h"
 #include "hostccl/net/siphash.h"
 #include "hostccl/places.h"
+#include "hostccl/residence.h"
 
 namespace hostccl {
 namespace {
@@ -24,7 +26,15 @@ using pycomms::Deadline;
 using pycomms::Fd;
 using pycomms::Status;
 
+constexpr int64_t kFirstPause = 100 * pycomms::kMicrosecond;  // before a door that is not open yet
+constexpr int64_t kLongestPause = 2 * pycomms::kMillisecond;
 constexpr int64_t kGrace = pycomms::kSecond;  // the reply that names the missing ranks comes just after the deadline
+
+Status start_convener(const Bytes16& secret, const Bytes16& host, std::unique_ptr<RemoteDoor> remote) {
+  auto door = open_door(secret, host);
+  if (!door.is_ok()) return door.status();
+  return Convener::start(std::make_unique<Convener>(secret, door.take(), std::move(remote)));
+}
 
 // One rank on its way into a communicator.
 class Joining {
@@ -40,10 +50,10 @@ class Joining {
         why_(why) {}
 
   std::optional<Lobby> run() {
-    auto host = this_host();
-    if (!host.is_ok()) return refuse(FailureKind::kSystem, host.status().message());
-    me_.host = host.value();
-    const bool is_local = me_.host == place_.host;
+    auto home = residence();
+    if (!home.is_ok()) return refuse(FailureKind::kSystem, home.status().message());
+    me_ = home.value();
+    const bool is_local = me_.host == place_.convener.host;
     std::optional<Lobby> lobby = is_local ? enter() : enter_from_elsewhere();
     if (!lobby || !say_hello(*lobby)) return std::nullopt;
     if (!has_roster_) return lobby;
@@ -62,32 +72,38 @@ class Joining {
     if (heard == Heard::kCancelled) {
       return refuse(FailureKind::kAborted, "aborted while the communicator was being made");
     }
-    if (heard == Heard::kTimeout) return refuse(FailureKind::kTimeout, "no answer while joining");
-    return refuse(FailureKind::kPeerDead,
-                  "the process that made the unique id ended while the communicator was being made");
+    if (heard == Heard::kTimeout) return absent_convener(FailureKind::kTimeout, "did not answer in time");
+    return absent_convener(FailureKind::kPeerDead, "ended while the communicator was being made");
+  }
+  std::nullopt_t absent_convener(FailureKind kind, const std::string& what) {
+    const bool has_agenda = place_.agenda != Bytes16{};
+    refuse(kind, (has_agenda ? "rank 0, which convenes the others, " : "the process that made the unique id ") + what);
+    if (has_agenda) add_rank(why_, 0);
+    return std::nullopt;
   }
   Deadline patience() const { return Deadline::at(deadline_.ns() + kGrace); }
 
+  // The door may not be open yet: it is found by a secret that all may know before the convener does.
   std::optional<Lobby> enter() {
-    auto socket = knock(place_.socket);
-    if (!socket.is_ok()) {
-      return refuse(FailureKind::kPeerDead,
-                    "the process that made the unique id is gone: " + socket.status().message());
+    Lifeline convener(place_.convener);
+    for (int64_t pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      auto socket = knock_at_door(place_.secret, me_.host);
+      if (socket.is_ok()) return Lobby(socket.take(), {});
+      if (cancelled_.load(std::memory_order_acquire)) return give_up(Heard::kCancelled);
+      if (convener.has_ended()) return give_up(Heard::kGone);
+      if (deadline_.passed()) return absent_convener(FailureKind::kTimeout, "did not come in time");
+      const timespec nap{0, pause};
+      nanosleep(&nap, nullptr);
     }
-    return Lobby(socket.take(), {});
   }
 
   std::optional<Lobby> enter_from_elsewhere() {
-    auto at = net::Address::decode(place_.tcp);
+    auto at = net::Address::decode(place_.convener.tcp);
     if (!at.is_ok() || at.value().is_none()) {
       return refuse(FailureKind::kSystem,
                     "the process that made the unique id is on another host, and has no network address");
     }
     if (!open_endpoint()) return std::nullopt;
-    auto door = LocalDoor::open();
-    if (!door.is_ok()) return refuse(FailureKind::kSystem, door.status().message());
-    door_ = door.take();
-    std::memcpy(me_.socket, door_.name, sizeof(me_.socket));
     const net::Introduction who{net::derive(place_.secret, "meeting"), place_.secret, rank_, net::kAnyRank};
     net::Dial dial(who, at.value(), endpoint_->address().scope(), endpoint_->socket_options(), deadline_);
     while (!dial.is_over()) {
@@ -117,7 +133,7 @@ class Joining {
   }
 
   bool say_hello(Lobby& lobby) {
-    const JoinRequest request{place_.secret, rank_, nranks_, bytes_, deadline_.left(), me_};
+    const JoinRequest request{place_.secret, place_.agenda, rank_, nranks_, bytes_, deadline_.left(), me_};
     JoinReply reply{};
     Fd segment;
     if (!tell(lobby.fd(), std::as_bytes(std::span(&request, 1)))) return give_up(Heard::kGone), false;
@@ -129,7 +145,7 @@ class Joining {
       return false;
     }
     has_roster_ = reply.has_roster != 0;
-    if (me_.host == place_.host && !segment) {
+    if (me_.host == place_.convener.host && !segment) {
       refuse(FailureKind::kSystem, "the shared segment did not come with the reply (descriptor limit reached?)");
       return false;
     }
@@ -159,15 +175,13 @@ class Joining {
     const std::vector<int>& here = places.ranks_here();
     const int head = here.front();
     if (head == rank_) {
-      if (Status started = Convener::start(std::make_unique<Convener>(place_.secret, std::move(door_), nullptr));
-          !started.is_ok()) {
+      if (Status started = start_convener(place_.secret, me_.host, nullptr); !started.is_ok()) {
         refuse(FailureKind::kSystem, started.message());
         return false;
       }
     }
     MeetingPlace there = place_;
-    there.host = me_.host;
-    std::memcpy(there.socket, lobby.roster()[static_cast<size_t>(head)].socket, sizeof(there.socket));
+    there.convener = lobby.roster()[static_cast<size_t>(head)];
     const auto index = static_cast<int>(std::find(here.begin(), here.end(), rank_) - here.begin());
     Joining local(there, index, static_cast<int>(here.size()), bytes_, deadline_, cancelled_, why_);
     std::optional<Lobby> of_host = local.run();
@@ -186,9 +200,25 @@ class Joining {
   Failure& why_;
   Whereabouts me_{};
   bool has_roster_ = false;
-  LocalDoor door_;
   std::shared_ptr<net::Endpoint> endpoint_;
 };
+
+// What a secret in words is hashed with; what makes it a secret are the words.
+constexpr Bytes16 kPublicKey = {'p', 'y', 'c', 'o', 'm', 'm', 's', ' ', 'm', 'e', 'e', 't', 'i', 'n', 'g', '1'};
+
+MeetingPlace meeting_place(const Bytes16& secret, const Whereabouts& convener) {
+  MeetingPlace place{};
+  std::memcpy(place.magic, kMeetingMagic, sizeof(kMeetingMagic));
+  place.secret = secret;
+  place.convener = convener;
+  return place;
+}
+
+nccl_abi::UniqueId to_id(const MeetingPlace& place) {
+  nccl_abi::UniqueId id{};
+  std::memcpy(id.internal, &place, sizeof(place));
+  return id;
+}
 
 MeetingPlace place_of(const nccl_abi::UniqueId& id) {
   MeetingPlace place;
@@ -199,24 +229,38 @@ MeetingPlace place_of(const nccl_abi::UniqueId& id) {
 }  // namespace
 
 pycomms::Result<nccl_abi::UniqueId> create_unique_id() {
-  MeetingPlace place{};
-  std::memcpy(place.magic, kMeetingMagic, sizeof(kMeetingMagic));
+  auto home = residence();
+  if (!home.is_ok()) return home.status();
   auto secret = net::random_bytes16();
   if (!secret.is_ok()) return secret.status();
-  place.secret = secret.value();
-  auto host = this_host();
-  if (!host.is_ok()) return host.status();
-  place.host = host.value();
-  auto local = LocalDoor::open();
-  if (!local.is_ok()) return local.status();
-  std::memcpy(place.socket, local.value().name, sizeof(place.socket));
+  MeetingPlace place = meeting_place(secret.value(), home.value());
   std::unique_ptr<RemoteDoor> remote = RemoteDoor::open(place.secret);
-  if (remote != nullptr) place.tcp = remote->address().encode();
+  if (remote != nullptr) place.convener.tcp = remote->address().encode();
+  PYCOMMS_RETURN_IF_ERROR(start_convener(place.secret, place.convener.host, std::move(remote)));
+  return to_id(place);
+}
 
-  nccl_abi::UniqueId id{};
-  std::memcpy(id.internal, &place, sizeof(place));
-  PYCOMMS_RETURN_IF_ERROR(Convener::start(std::make_unique<Convener>(place.secret, local.take(), std::move(remote))));
-  return id;
+nccl_abi::UniqueId meeting_id(const Whereabouts& convener, const std::string& secret, const std::string& agenda) {
+  const auto where = std::as_bytes(std::span(&convener, 1));
+  MeetingPlace place = meeting_place(net::siphash(net::derive(kPublicKey, secret), where), convener);
+  place.agenda = net::derive(place.secret, agenda);
+  return to_id(place);
+}
+
+Status convene(const nccl_abi::UniqueId& id, const std::vector<Whereabouts>& members, Deadline deadline) {
+  const MeetingPlace place = place_of(id);
+  let_visitors_go();
+  auto door = open_door(place.secret, place.convener.host);
+  if (!door.is_ok()) return door.status();
+  auto is_elsewhere = [&](const Whereabouts& member) { return member.host != place.convener.host; };
+  std::unique_ptr<RemoteDoor> remote;
+  if (std::any_of(members.begin(), members.end(), is_elsewhere)) {
+    remote = RemoteDoor::open(place.secret);
+    if (remote == nullptr) return Status(pycomms::Code::kSystem, "this process has no network address");
+  }
+  auto convener = std::make_unique<Convener>(place.secret, door.take(), std::move(remote));
+  convener->expect(members, deadline);
+  return Convener::start(std::move(convener));
 }
 
 Bytes16 secret_of(const nccl_abi::UniqueId& id) { return place_of(id).secret; }

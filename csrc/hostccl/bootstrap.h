@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -20,6 +21,12 @@
 namespace hostccl {
 
 pycomms::Result<nccl_abi::UniqueId> create_unique_id();
+// An id that all make for themselves: they know where the process of the first rank is, and share a secret. The ids of those who
+// do not have the same agenda differ in that, and they hear of it when they meet.
+nccl_abi::UniqueId meeting_id(const Whereabouts& convener, const std::string& secret, const std::string& agenda);
+// On the first rank: convenes the members, of whom all whereabouts are known, by rank. Until the deadline.
+pycomms::Status convene(const nccl_abi::UniqueId& id, const std::vector<Whereabouts>& members,
+                        pycomms::Deadline deadline);
 // Of the ranks that meet under this id: the key of all their connections.
 Bytes16 secret_of(const nccl_abi::UniqueId& id);
 

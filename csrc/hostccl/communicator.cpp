@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "base/fork.h"
@@ -15,6 +15,7 @@
 #include "hostccl/net/siphash.h"
 #include "hostccl/p2p_waiting.h"
 #include "hostccl/queueing.h"
+#include "hostccl/residence.h"
 
 namespace hostccl {
 namespace {
@@ -90,15 +91,16 @@ Failure Communicator::join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns)
   const size_t bytes = Layout(nranks_).total_bytes();
   Failure why{};
   std::optional<Lobby> lobby = join(id, rank_, nranks_, bytes, deadline, cancelled_, why);
-  return lobby ? set_up(*lobby, secret_of(id), deadline) : why;
+  secret_ = secret_of(id);
+  return lobby ? set_up(*lobby, deadline) : why;
 }
 
 // The connections themselves are made when they are first used.
-pycomms::Status Communicator::connect_hosts(const Lobby& lobby, const Bytes16& secret) {
+pycomms::Status Communicator::connect_hosts() {
   auto endpoint = process_endpoint();
   if (!endpoint.is_ok()) return endpoint.status();
-  net::MeshOptions options{net::derive(secret, "mesh"), secret, rank_, {}};
-  for (const Whereabouts& one : lobby.roster()) {
+  net::MeshOptions options{net::derive(secret_, "mesh"), secret_, rank_, {}};
+  for (const Whereabouts& one : roster_) {
     auto address = net::Address::decode(one.tcp);
     if (!address.is_ok()) return address.status();
     options.addresses.push_back(address.value());
@@ -110,12 +112,15 @@ pycomms::Status Communicator::connect_hosts(const Lobby& lobby, const Bytes16& s
   return courier_->start(mesh.take());
 }
 
-Failure Communicator::set_up(Lobby& lobby, const Bytes16& secret, pycomms::Deadline deadline) {
+Failure Communicator::set_up(Lobby& lobby, pycomms::Deadline deadline) {
   auto mapping = pycomms::SharedMapping::map(lobby.segment());
   if (!mapping.is_ok()) return make_failure(FailureKind::kSystem, rank_, mapping.status().message());
-  segment_ = std::make_unique<Segment>(mapping.take(), places_of(lobby.roster(), nranks_, rank_), rank_);
+  auto home = residence();
+  if (!home.is_ok()) return make_failure(FailureKind::kSystem, rank_, home.status().message());
+  roster_ = lobby.roster();
+  segment_ = std::make_unique<Segment>(mapping.take(), places_of(roster_, nranks_, rank_), rank_);
   if (!segment_->places().is_one_host()) {
-    if (auto connected = connect_hosts(lobby, secret); !connected.is_ok()) {
+    if (auto connected = connect_hosts(); !connected.is_ok()) {
       return make_failure(FailureKind::kSystem, rank_, "cannot reach the other hosts: " + connected.message());
     }
   }
@@ -125,6 +130,7 @@ Failure Communicator::set_up(Lobby& lobby, const Bytes16& secret, pycomms::Deadl
   watch_ = std::make_unique<PeerWatch>(*segment_);
   segment_->mine().cores.store(usable_cores(), std::memory_order_relaxed);
   segment_->mine().pid.store(getpid(), std::memory_order_relaxed);
+  std::memcpy(segment_->mine().residence, home.value().socket, kSocketNameBytes);
   segment_->mine().presence.store(Presence::kPresent, std::memory_order_seq_cst);
   segment_->ring_all();
   return wait_for_members(lobby, deadline);
@@ -305,6 +311,27 @@ Result Communicator::close(pycomms::Deadline deadline) {
   if (courier_) courier_->close(deadline);
   life_.reset();
   return nccl_abi::kSuccess;
+}
+
+// --- what comes after
+
+Whereabouts Communicator::whereabouts_of_member(int rank) const {
+  if (!roster_.empty()) return roster_[static_cast<size_t>(rank)];
+  Whereabouts there{};
+  if (auto host = this_host(); host.is_ok()) there.host = host.value();
+  std::memcpy(there.socket, segment_->block(rank).residence, kSocketNameBytes);
+  return there;
+}
+
+pycomms::Result<nccl_abi::UniqueId> Communicator::call_together(const std::vector<int>& members,
+                                                                const std::string& what, pycomms::Deadline deadline) {
+  const std::string number = std::to_string(called_together_.fetch_add(1, std::memory_order_relaxed));
+  std::vector<Whereabouts> places;
+  for (const int rank : members) places.push_back(whereabouts_of_member(rank));
+  const std::string secret(secret_.begin(), secret_.end());
+  const nccl_abi::UniqueId id = meeting_id(places.front(), secret + what + number, rank_list(members));
+  if (members.front() == rank_) PYCOMMS_RETURN_IF_ERROR(convene(id, places, deadline));
+  return id;
 }
 
 // --- premultiplied sums

@@ -86,6 +86,13 @@ class Communicator {
   Result close(pycomms::Deadline deadline);
   Result abort(pycomms::Deadline deadline);
 
+  // Whether all members have been there once.
+  bool is_assembled() const { return state_.load(std::memory_order_acquire) == State::kReady; }
+  // The id under which these members, this rank among them, make another communicator; the first of them convenes the others.
+  // Nothing is asked of anybody. All of them call it the same number of times.
+  pycomms::Result<nccl_abi::UniqueId> call_together(const std::vector<int>& members, const std::string& what,
+                                                    pycomms::Deadline deadline);
+
   // Every call on the communicator holds the gate.
   pycomms::Gate& gate() { return gate_; }
 
@@ -99,10 +106,11 @@ class Communicator {
 
   const PeerWatch& watch() const { return *watch_; }
   Failure join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns);
-  Failure set_up(Lobby& lobby, const Bytes16& secret, pycomms::Deadline deadline);
-  pycomms::Status connect_hosts(const Lobby& lobby, const Bytes16& secret);
+  Failure set_up(Lobby& lobby, pycomms::Deadline deadline);
+  pycomms::Status connect_hosts();
   Failure wait_for_members(Lobby& lobby, pycomms::Deadline deadline);
   void settle(const Failure& failure);
+  Whereabouts whereabouts_of_member(int rank) const;
   Result post_and_wait(P2pRequest request);
 
   const int rank_;
@@ -118,6 +126,8 @@ class Communicator {
 
   // Written by the joining thread before state_ becomes kReady or kFailed, constant afterwards.
   Failure join_failure_{};
+  Bytes16 secret_{};
+  std::vector<Whereabouts> roster_;  // empty when all ranks are on this host
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Courier> courier_;  // null when all ranks are on this host
   std::unique_ptr<LifeHold> life_;
@@ -126,6 +136,7 @@ class Communicator {
   std::unique_ptr<Lane> lane_;
   std::unique_ptr<Background> background_;
 
+  std::atomic<int> called_together_{0};
   mutable std::mutex premul_mutex_;
   std::vector<std::optional<PreMul>> premuls_;  // GUARDED_BY(premul_mutex_)
 

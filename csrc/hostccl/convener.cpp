@@ -20,6 +20,8 @@ using pycomms::Deadline;
 using pycomms::Fd;
 
 constexpr int64_t kNobodyCame = 600 * pycomms::kSecond;  // an id that nobody uses any more: its thread ends
+constexpr int64_t kLateMembers = 10 * pycomms::kSecond;  // the same, where it is known who is late
+constexpr int64_t kLookAfter = 100 * pycomms::kMillisecond;
 
 Failure blame(FailureKind kind, int rank, const std::string& what) {
   Failure failure = make_failure(kind, -1, "rank " + std::to_string(rank) + " " + what);
@@ -29,8 +31,14 @@ Failure blame(FailureKind kind, int rank, const std::string& what) {
 
 }  // namespace
 
-Convener::Convener(const Bytes16& secret, LocalDoor local, std::unique_ptr<RemoteDoor> remote)
+Convener::Convener(const Bytes16& secret, net::Descriptor local, std::unique_ptr<RemoteDoor> remote)
     : secret_(secret), local_(std::move(local)), remote_(std::move(remote)), deadline_(Deadline::after(kNobodyCame)) {}
+
+void Convener::expect(const std::vector<Whereabouts>& members, Deadline deadline) {
+  for (const Whereabouts& member : members) expected_.emplace_back(member);
+  nranks_ = static_cast<int>(members.size());
+  deadline_ = deadline;
+}
 
 pycomms::Status Convener::start(std::unique_ptr<Convener> convener) {
   auto thread = pycomms::start_thread("pycomms-boot", [convener = std::move(convener)] { convener->run(); });
@@ -50,19 +58,39 @@ void Convener::run() {
 }
 
 void Convener::wait_for_something() {
-  std::vector<pollfd> fds{{local_.listener.get(), POLLIN, 0}, {remote_ ? remote_->fd() : -1, POLLIN, 0}};
+  std::vector<pollfd> fds{{local_.get(), POLLIN, 0}, {remote_ ? remote_->fd() : -1, POLLIN, 0}};
   const size_t doors = fds.size();
   for (const Guest& guest : guests_) fds.push_back({guest.fd(), POLLIN, 0});
-  if (poll(fds.data(), fds.size(), poll_ms(deadline_.left())) <= 0) return;
+  const size_t lifelines = fds.size();
+  const bool looks_after = !expected_.empty() && !handed_out_;
+  if (looks_after) {
+    look_after_expected();
+    if (over_) return;
+    for (const Lifeline& one : expected_) fds.push_back({one.fd(), POLLIN, 0});
+  }
+  const int64_t patience = looks_after ? std::min(deadline_.left(), kLookAfter) : deadline_.left();
+  if (poll(fds.data(), fds.size(), poll_ms(patience)) <= 0) return;
   // Backwards: a guest that is sent away moves those behind it.
-  for (size_t i = fds.size(); i > doors && !over_; --i) {
+  for (size_t i = lifelines; i > doors && !over_; --i) {
     if (fds[i - 1].revents != 0) listen_to(i - 1 - doors);
   }
   if (!over_ && (fds[0].revents != 0 || fds[1].revents != 0)) let_in();
 }
 
+bool Convener::has_come(int rank) const {
+  return std::any_of(guests_.begin(), guests_.end(), [rank](const Guest& g) { return g.rank() == rank; });
+}
+
+void Convener::look_after_expected() {
+  for (int rank = 0; rank < nranks_ && !over_; ++rank) {
+    if (has_come(rank) || is_settled_with(rank) || !expected_[static_cast<size_t>(rank)].has_ended()) continue;
+    if (!refusal_) refuse_all(blame(FailureKind::kPeerDead, rank, "ended before it came"));
+    settle_with(rank);
+  }
+}
+
 void Convener::let_in() {
-  if (Fd socket(accept4(local_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); socket) {
+  if (Fd socket(accept4(local_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); socket) {
     guests_.emplace_back().local = std::move(socket);
   }
   if (remote_ == nullptr) return;
@@ -80,7 +108,9 @@ void Convener::listen_to(size_t index) {
   const ssize_t got = recv(guest.fd(), into + guest.heard, sizeof(guest.request) - guest.heard, 0);
   if (got > 0) guest.heard += static_cast<size_t>(got);
   if (got > 0 && guest.is_remote() && !guest.has_said_hello()) return;  // the rest is on its way
-  const bool known = guest.has_said_hello() && net::equal_in_constant_time(guest.request.secret, secret_);
+  const JoinRequest& request = guest.request;
+  const bool known = guest.has_said_hello() && net::equal_in_constant_time(request.secret, secret_) &&
+                     request.nranks > 0 && request.rank >= 0 && request.rank < request.nranks;
   if (!known) return send_away(index);  // a stranger
   welcome(guest);
 }
@@ -112,17 +142,21 @@ void Convener::hear_again(size_t index, bool spoke) {
 void Convener::welcome(Guest& guest) {
   const JoinRequest& request = guest.request;
   if (refusal_) return refuse(guest);
-  if (nranks_ == 0) {  // the first
-    nranks_ = request.nranks;
-    segment_bytes_ = request.segment_bytes;
-    deadline_ = Deadline::after(request.timeout_ns);
-  } else if (const Deadline theirs = Deadline::after(request.timeout_ns); theirs.ns() < deadline_.ns()) {
-    deadline_ = theirs;
+  if (!first_) {
+    first_ = request;
+    if (nranks_ == 0) deadline_ = Deadline::after(request.timeout_ns);
+    if (nranks_ == 0) nranks_ = request.nranks;
   }
+  deadline_ = Deadline::at(std::min(deadline_.ns(), Deadline::after(request.timeout_ns).ns()));
   if (request.nranks != nranks_) {
     return refuse_all(
         blame(FailureKind::kMismatch, request.rank,
               "was started with " + std::to_string(request.nranks) + " ranks, others with " + std::to_string(nranks_)));
+  }
+  if (request.agenda != first_->agenda) {
+    return refuse_all(blame(FailureKind::kMismatch, request.rank,
+                            "came for something else than rank " + std::to_string(first_->rank) +
+                                ": do all give the same members in the same order?"));
   }
   const auto twins =
       std::count_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank() == request.rank; });
@@ -132,7 +166,7 @@ void Convener::welcome(Guest& guest) {
 }
 
 void Convener::hand_out() {
-  auto segment = pycomms::create_shared_memory("pycomms", segment_bytes_);
+  auto segment = pycomms::create_shared_memory("pycomms", first_->segment_bytes);
   if (!segment.is_ok()) return refuse_all(make_failure(FailureKind::kSystem, -1, segment.status().message()));
   handed_out_ = true;
   JoinReply reply{};
@@ -161,7 +195,8 @@ void Convener::send_roster() {
 
 void Convener::refuse_all(const Failure& failure) {
   refusal_ = failure;
-  deadline_ = Deadline::after(kNobodyCame);
+  const int64_t stays = Deadline::after(expected_.empty() ? kNobodyCame : kLateMembers).ns();
+  deadline_ = Deadline::at(expected_.empty() ? stays : std::max(stays, deadline_.ns()));
   for (const Guest& guest : guests_) {
     if (guest.rank() >= 0) refuse(guest);
   }
@@ -169,7 +204,15 @@ void Convener::refuse_all(const Failure& failure) {
 
 void Convener::refuse(const Guest& guest) {
   static_cast<void>(tell(guest.fd(), JoinReply{0, 0, *refusal_}, -1));
-  if (std::find(refused_.begin(), refused_.end(), guest.rank()) == refused_.end()) refused_.push_back(guest.rank());
+  settle_with(guest.rank());
+}
+
+bool Convener::is_settled_with(int rank) const {
+  return std::find(refused_.begin(), refused_.end(), rank) != refused_.end();
+}
+
+void Convener::settle_with(int rank) {
+  if (!is_settled_with(rank)) refused_.push_back(rank);
   over_ = static_cast<int>(refused_.size()) >= nranks_;  // nobody is left to come
 }
 
@@ -177,8 +220,7 @@ Failure Convener::missing_ranks() const {
   Failure failure = make_failure(FailureKind::kTimeout, -1, "");
   std::string text;
   for (int rank = 0; rank < nranks_; ++rank) {
-    const bool here = std::any_of(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank() == rank; });
-    if (here) continue;
+    if (has_come(rank)) continue;
     text += (text.empty() ? "" : ", ") + std::to_string(rank);
     add_rank(failure, rank);
   }

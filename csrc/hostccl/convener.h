@@ -16,13 +16,16 @@
 #include "hostccl/hostccl.h"
 #include "hostccl/meeting_wire.h"
 #include "hostccl/net/descriptor.h"
+#include "hostccl/residence.h"
 
 namespace hostccl {
 
 class Convener {
  public:
   // remote: null when it convenes the ranks of this host only.
-  Convener(const Bytes16& secret, LocalDoor local, std::unique_ptr<RemoteDoor> remote);
+  Convener(const Bytes16& secret, net::Descriptor local, std::unique_ptr<RemoteDoor> remote);
+  // Those who will come, by rank, where that is known: one that ends before it has come is noticed at once. Before start().
+  void expect(const std::vector<Whereabouts>& members, pycomms::Deadline deadline);
 
   // Starts the thread, which owns the convener.
   static pycomms::Status start(std::unique_ptr<Convener> convener);
@@ -52,20 +55,25 @@ class Convener {
   void hand_out();
   void send_roster();
   void send_away(size_t index);
+  void look_after_expected();
+  bool has_come(int rank) const;
+  bool is_settled_with(int rank) const;
+  void settle_with(int rank);
   void refuse_all(const Failure& failure);
   void refuse(const Guest& guest);
   Failure missing_ranks() const;
 
   const Bytes16 secret_;
-  LocalDoor local_;
+  net::Descriptor local_;
   std::unique_ptr<RemoteDoor> remote_;
   std::vector<Guest> guests_;
+  std::vector<Lifeline> expected_;  // by rank; empty: it is not known who will come
   int nranks_ = 0;
-  size_t segment_bytes_ = 0;
+  std::optional<JoinRequest> first_;  // of those who have come
   pycomms::Deadline deadline_;
   bool handed_out_ = false;  // from here on the ranks watch the deadline themselves
   std::optional<Failure> refusal_;
-  std::vector<int> refused_;  // the ranks that have been told
+  std::vector<int> refused_;  // the ranks that have been told, or cannot be
   bool over_ = false;
 };
 

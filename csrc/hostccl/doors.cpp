@@ -1,13 +1,14 @@
 #include "hostccl/doors.h"
 
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "hostccl/net/host_id.h"
@@ -16,6 +17,7 @@
 namespace hostccl {
 namespace {
 
+using pycomms::Code;
 using pycomms::Fd;
 using pycomms::Status;
 
@@ -30,31 +32,56 @@ sockaddr_un socket_address(const char* name, socklen_t& length) {
   return address;
 }
 
+// Exactly kSocketNameBytes, or fewer and a zero.
+void set_name(const Bytes16& number, char (&name)[kSocketNameBytes]) {
+  constexpr std::string_view kPrefix = "pycomms-";
+  static_assert(kPrefix.size() + 2 * sizeof(Bytes16) == kSocketNameBytes);
+  constexpr char kDigits[] = "0123456789abcdef";
+  char* at = std::copy(kPrefix.begin(), kPrefix.end(), name);
+  for (const uint8_t byte : number) {
+    *at++ = kDigits[byte >> 4];
+    *at++ = kDigits[byte & 15];
+  }
+}
+
+// Of a host: processes of one machine may pretend to be on several.
+Bytes16 door_number(const Bytes16& secret, const Bytes16& host) {
+  return net::siphash(net::derive(secret, "door"), std::as_bytes(std::span(host)));
+}
+
 }  // namespace
 
-pycomms::Result<LocalDoor> LocalDoor::open() {
-  LocalDoor door;
-  unsigned char number[12];
-  if (getrandom(number, sizeof(number), 0) != sizeof(number)) return Status::system("getrandom");
-  char* at = door.name + std::snprintf(door.name, sizeof(door.name), "pycomms-");
-  for (const unsigned char byte : number) at += std::snprintf(at, 3, "%02x", byte);
-  door.listener = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+pycomms::Result<net::Descriptor> listen_here(const Bytes16& number, char (&name)[kSocketNameBytes]) {
+  set_name(number, name);
+  Fd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   socklen_t length;
-  const sockaddr_un where = socket_address(door.name, length);
-  if (!door.listener || bind(door.listener.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0 ||
-      listen(door.listener.get(), kBacklog) != 0) {
-    return Status::system("listening for the ranks of a new communicator");
+  const sockaddr_un where = socket_address(name, length);
+  if (!listener || bind(listener.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0 ||
+      listen(listener.get(), kBacklog) != 0) {
+    return Status::system("listening for other processes of this host");
   }
-  return door;
+  return net::Descriptor(std::move(listener));
 }
 
 pycomms::Result<Fd> knock(const char* name) {
-  Fd made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  Fd made(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   socklen_t length;
   const sockaddr_un where = socket_address(name, length);
   if (!made) return Status::system("opening a socket");
-  if (connect(made.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0) return Status::system("connecting");
-  return made;
+  if (connect(made.get(), reinterpret_cast<const sockaddr*>(&where), length) == 0) return made;
+  if (errno == ECONNREFUSED) return Status(Code::kPeerFailure, "nobody listens there");
+  return Status::system("connecting");
+}
+
+pycomms::Result<net::Descriptor> open_door(const Bytes16& secret, const Bytes16& host) {
+  char name[kSocketNameBytes];
+  return listen_here(door_number(secret, host), name);
+}
+
+pycomms::Result<Fd> knock_at_door(const Bytes16& secret, const Bytes16& host) {
+  char name[kSocketNameBytes];
+  set_name(door_number(secret, host), name);
+  return knock(name);
 }
 
 RemoteDoor::RemoteDoor(std::shared_ptr<net::Endpoint> endpoint, Fd bell)

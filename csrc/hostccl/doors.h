@@ -15,15 +15,14 @@
 
 namespace hostccl {
 
-// A listening abstract Unix socket and its name.
-struct LocalDoor {
-  pycomms::Fd listener;
-  char name[kSocketNameBytes] = {};
-
-  static pycomms::Result<LocalDoor> open();
-};
-// Connects to such a socket. SEQPACKET: what is sent in one piece comes in one piece.
+// A listening abstract Unix socket. SEQPACKET: what is sent in one piece comes in one piece. `name` is filled in.
+pycomms::Result<net::Descriptor> listen_here(const Bytes16& number, char (&name)[kSocketNameBytes]);
+// Connects to such a socket; kPeerFailure: nobody listens there.
 pycomms::Result<pycomms::Fd> knock(const char* name);
+
+// Where those who share a secret meet on a host: they find it by the secret.
+pycomms::Result<net::Descriptor> open_door(const Bytes16& secret, const Bytes16& host);
+pycomms::Result<pycomms::Fd> knock_at_door(const Bytes16& secret, const Bytes16& host);
 
 // Those who came over TCP, and an eventfd that is readable while there are any.
 class RemoteDoor {

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "hostccl/life.h"
+#include "hostccl/meeting_wire.h"
 #include "hostccl/op.h"
 
 namespace hostccl {
@@ -48,8 +49,9 @@ inline constexpr int kHeaderSlots = 8;
 struct alignas(kLine) RankBlock {
   std::atomic<Presence> presence;
   std::atomic<int32_t> pid;
-  std::atomic<int32_t> cores;    // that its process may use; written before presence
-  std::atomic<uint64_t> posted;  // sequence of the last collective entered; for reports
+  std::atomic<int32_t> cores;        // that its process may use; written before presence
+  std::atomic<uint64_t> posted;      // sequence of the last collective entered; for reports
+  char residence[kSocketNameBytes];  // see residence.h; written before presence, read on the rank's host only
   Bell bell;
   LifeNode life;
   Counter probe;  // answered by everybody at once, to measure how far apart the cores are

@@ -14,31 +14,31 @@ namespace hostccl {
 
 using net::Bytes16;
 
-inline constexpr char kMeetingMagic[8] = {'h', 'o', 's', 't', 'c', 'c', 'l', '2'};
+inline constexpr char kMeetingMagic[8] = {'h', 'o', 's', 't', 'c', 'c', 'l', '3'};
 inline constexpr size_t kSocketNameBytes = 40;  // of an abstract Unix socket
+
+// Where a process is, and where it is reached. A rank on the convener's host opens its TCP endpoint only when it hears that
+// there are other hosts.
+struct Whereabouts {
+  Bytes16 host;                   // net::host_id
+  net::Address::Encoded tcp;      // none: it is reached on its own host only
+  char socket[kSocketNameBytes];  // see residence.h
+};
 
 // What a unique id holds.
 struct MeetingPlace {
   char magic[sizeof(kMeetingMagic)];
   Bytes16 secret;
-  Bytes16 host;               // net::host_id of the convener
-  net::Address::Encoded tcp;  // none: it is reached on its own host only
-  char socket[kSocketNameBytes];
+  Bytes16 agenda;  // what the ranks have agreed on before they come; the same on all
+  Whereabouts convener;
 
   bool is_ours() const { return std::memcmp(magic, kMeetingMagic, sizeof(magic)) == 0; }
 };
 static_assert(sizeof(MeetingPlace) <= nccl_abi::kUniqueIdBytes);
 
-// Where a rank is, and where it is reached. A rank on the convener's host opens its TCP endpoint only when it hears that there
-// are other hosts.
-struct Whereabouts {
-  Bytes16 host;
-  net::Address::Encoded tcp;
-  char socket[kSocketNameBytes];  // where it would hand out the segment of its host; empty on the convener's
-};
-
 struct JoinRequest {
   Bytes16 secret;
+  Bytes16 agenda;
   int32_t rank;
   int32_t nranks;
   uint64_t segment_bytes;

@@ -15,9 +15,24 @@ constexpr int kFirstReservedTag = INT_MIN;  // users' tags start above
 
 int arrival_tag(RollCallKind kind) { return kFirstReservedTag + 2 * static_cast<int>(kind); }
 OperationName name_of(RollCallKind kind) {
-  const char* op = "monitored_barrier";
-  if (kind == RollCallKind::kSplit) op = "split";
-  if (kind == RollCallKind::kWindow) op = "window registration";
+  const char* op = "";
+  switch (kind) {
+    case RollCallKind::kMonitoredBarrier:
+      op = "monitored_barrier";
+      break;
+    case RollCallKind::kSplit:
+      op = "split";
+      break;
+    case RollCallKind::kWindow:
+      op = "window registration";
+      break;
+    case RollCallKind::kExchange:
+      op = "exchange";
+      break;
+    case RollCallKind::kGrow:
+      op = "grow";
+      break;
+  }
   return {op, op, -1};
 }
 

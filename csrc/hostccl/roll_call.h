@@ -1,7 +1,7 @@
 // All members report to rank 0 with a few bytes, and each hears who else has come and what they brought. Unlike a
 // collective it may fail without harm: on a missed deadline those that came learn who did not, and the communicator stays
-// healthy. Monitored barrier, split and the registration
-// of a window are made of it.
+// healthy. Monitored barrier, split, exchange and
+// the registration of a window are made of it.
 //
 // Collective, on the calling thread. Must not know: what the bytes mean.
 #pragma once
@@ -18,7 +18,7 @@ namespace hostccl {
 inline constexpr size_t kReportBytes = 192;
 using Report = std::array<std::byte, kReportBytes>;
 
-enum class RollCallKind : int { kMonitoredBarrier = 1, kSplit = 2, kWindow = 3 };
+enum class RollCallKind : int { kMonitoredBarrier = 1, kSplit = 2, kWindow = 3, kExchange = 4, kGrow = 5 };
 
 struct RollCallResult {
   Result result;                // kSuccess, kTimeout, or why the communicator has failed
