@@ -1,5 +1,5 @@
 // A gate counts the callers that are inside something that is about to be torn down. Callers enter and leave; whoever
-// tears down closes the gate once and waits until the last caller has left. Entering costs two uncontended atomics.
+// tears down closes the gate and waits until the last caller has left. Entering costs two uncontended atomics.
 #pragma once
 
 #include <atomic>
@@ -26,6 +26,22 @@ class Gate {
 
   // Nobody enters any more. Callers that are inside stay until they leave.
   void close() { state_.fetch_or(kClosed, std::memory_order_acq_rel); }
+  // Lets callers in again.
+  void open() {
+    state_.fetch_and(~kClosed, std::memory_order_acq_rel);
+    futex_wake_all(state_);
+  }
+  // For whoever was not let in: until it is open, or the deadline.
+  void wait_until_open(Deadline deadline) {
+    for (;;) {
+      const uint32_t state = state_.load(std::memory_order_acquire);
+      if ((state & kClosed) == 0) return;
+      const int64_t left = deadline.left();
+      if (left == 0) return;
+      futex_wait(state_, state, left);
+    }
+  }
+  bool has_callers() const { return (state_.load(std::memory_order_acquire) & ~kClosed) != 0; }
   bool is_closed() const { return (state_.load(std::memory_order_acquire) & kClosed) != 0; }
 
   // After close(): waits for the last caller; false when the deadline passed first.

@@ -32,6 +32,8 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
     own.global_ranks_in_group = opts.global_ranks_in_group
     if own.ranks_per_root < 0:
         own.ranks_per_root = config().ranks_per_root
+    if getattr(opts, "enable_reconfigure", False):  # torch >= 2.14: it connects when it is regrouped
+        own.enable_reconfigure = True
     if config().deterministic or torch.are_deterministic_algorithms_enabled():
         turn_nvls_off()
     _leave_at_exit()

@@ -41,6 +41,15 @@ std::shared_ptr<ValueReports> reports_for(const GroupOptions& options) {
 
 }  // namespace
 
+bool Backend::waits_for_regroup(const GroupOptions& options) {
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  return options.enable_reconfigure;
+#else
+  static_cast<void>(options);
+  return false;
+#endif
+}
+
 CommunicatorOptions Backend::communicator_options(int rank, int size, const GroupOptions& options,
                                                   const std::shared_ptr<AbortHooks>& hooks) {
   CommunicatorOptions result;
@@ -61,14 +70,16 @@ Backend::Backend(c10::intrusive_ptr<::c10d::Store> store, int rank, int size, c1
       lanes_([&] {
         auto hooks = std::make_shared<AbortHooks>();
         auto main = std::make_shared<Communicator>(engine, runtime, communicator_options(rank, size, *options_, hooks));
-        main->set_rendezvous(std::make_unique<StoreRendezvous>(store, options_->group_name, rank, size));
+        if (!waits_for_regroup(*options_)) {
+          main->set_rendezvous(std::make_unique<StoreRendezvous>(store, options_->group_name, rank, size));
+        }
         return std::make_shared<Lanes>(std::move(store), std::move(main), std::move(hooks));
       }()),
       communicator_(lanes_->main()),
       reports_(reports_for(*options_)) {
   init();
   remember_group(lanes_);
-  throw_if(connect(*communicator_, options_->connect));
+  if (!waits_for_regroup(*options_)) throw_if(connect(*communicator_, options_->connect));
 }
 
 Error Backend::connect(Communicator& communicator, Connect when) {
@@ -91,6 +102,7 @@ Backend::Backend(std::shared_ptr<Lanes> lanes, c10::intrusive_ptr<GroupOptions> 
 Backend::~Backend() {
   const ReleaseGil gil;  // threads that are to end may want it
   close_block_of_this_thread();
+  end_regroup_thread();
   // The lanes go with it: here, and not when the members go, for a thread of theirs may want the GIL.
   tear_down(std::move(lanes_), [](Lanes& lanes) { lanes.abort("the group was destroyed"); });
 }
@@ -110,13 +122,15 @@ void Backend::tear_down(std::shared_ptr<Lanes> lanes, Step step) {
 void Backend::abort() {
   const auto together = together_ != nullptr && together_->is_of_this_thread() ? std::move(together_) : nullptr;
   close_block_of_this_thread();
-  tear_down(lanes_, [](Lanes& lanes) { lanes.abort("the group was aborted by this process"); });
+  constexpr const char* kWhy = "the group was aborted by this process";
+  if (const auto successor = this->successor()) tear_down(successor, [](Lanes& lanes) { lanes.abort(kWhy); });
+  tear_down(lanes(), [](Lanes& lanes) { lanes.abort(kWhy); });
   drop_gpu_pool();
 }
 
 void Backend::shutdown() {
   if (block_ != nullptr) close_block();  // nobody will
-  tear_down(lanes_, [](Lanes& lanes) { lanes.shutdown(); });
+  tear_down(lanes(), [](Lanes& lanes) { lanes.shutdown(); });
   drop_gpu_pool();
 }
 
@@ -125,6 +139,7 @@ void Backend::shutdown() {
 c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c10d::Store>& store,
                                                    const std::vector<int>& ranks,
                                                    const c10::intrusive_ptr<::c10d::Backend::Options>& opts) {
+  const Visit inside(visitors_);
   if (ranks.empty()) throw_value_error("split", "the list of ranks is empty");
   for (const int rank : ranks) check_member(rank);
   if (lanes_->device_if_made() != nullptr) check_thread_of_block("split", false);
@@ -153,6 +168,7 @@ c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c1
 }
 
 void Backend::perform_nocolor_split() {
+  const Visit inside(visitors_);
   const CommunicatorOptions nobody = communicator_options(0, 0, *options_, lanes_->hooks());
   std::unique_ptr<Communicator> none;
   throw_if(communicator_->split(nccl_abi::kSplitNoColor, nobody, 0, &none));
@@ -170,6 +186,7 @@ void Backend::check_member(int rank) const {
 }
 
 void Backend::eagerConnectSingleDevice(at::Device device) {
+  const Visit inside(visitors_);
   throw_if(communicator_->become_ready(Deadline::after(communicator_->timeout())));
   if (!device.is_cuda()) return;
   if (!device.has_index()) device = c10::impl::VirtualGuardImpl(device.type()).getDevice();
@@ -180,6 +197,7 @@ void Backend::eagerConnectSingleDevice(at::Device device) {
 // --- Timeouts and observers ------------------------------------------------------------------------------------------
 
 void Backend::setTimeout(std::chrono::milliseconds timeout) {
+  const Visit inside(visitors_);
   options_->timeout = timeout;
   communicator_->set_timeout(to_ns(timeout));
 }
@@ -187,6 +205,7 @@ void Backend::setTimeout(std::chrono::milliseconds timeout) {
 void Backend::addEphemeralTimeout(const std::chrono::milliseconds& timeout) { ephemeral_.add(to_ns(timeout)); }
 
 ::c10d::ErrorType Backend::getError() {
+  const Visit inside(visitors_);
   const Error error = communicator_->first_error();
   if (!error || error.detail().kind == ErrorKind::kClosed) return ::c10d::ErrorType::SUCCESS;
   switch (error.detail().kind) {
@@ -212,6 +231,7 @@ void Backend::registerOnCompletionHook(std::function<void(std::shared_ptr<::c10d
 }
 
 void Backend::waitForPendingWorks() {
+  const Visit inside(visitors_);
   if (communicator_->wait_for_pending(Deadline::after(communicator_->timeout()))) return;
   rethrow_pending_signal();
   TORCH_CHECK(false, "waitForPendingWorks: operations of group ", communicator_->group(),
@@ -250,6 +270,7 @@ void Backend::watch_ended(Work& work, OpKind kind, int64_t started_ns) {
 // --- The rest --------------------------------------------------------------------------------------------------------
 
 void Backend::monitoredBarrier(const ::c10d::BarrierOptions& opts, bool wait_all_ranks) {
+  const Visit inside(visitors_);
   const int64_t timeout = opts.timeout == ::c10d::kUnsetTimeout ? communicator_->timeout() : to_ns(opts.timeout);
   std::vector<int> missing;
   const Error error = communicator_->monitored_barrier(timeout, &missing);
@@ -265,6 +286,7 @@ std::shared_ptr<c10::Allocator> Backend::getMemAllocator() {
 }
 
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
+  const Visit inside(visitors_);
   TORCH_CHECK_VALUE(size >= 0, "allocate_tensor: size must not be negative, got ", size);
   if (options.device().is_cuda()) return allocate_on_gpu(size, options);
   TORCH_CHECK_VALUE(options.device().is_cpu(), "allocate_tensor: device must be a CPU or a GPU, got ",

@@ -7,6 +7,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -21,8 +23,10 @@
 #include "nccl2/c10d/python_hooks.h"
 #include "nccl2/c10d/tensor_op.h"
 #include "nccl2/c10d/value_check.h"
+#include "nccl2/c10d/visit.h"
 #include "nccl2/core/communicator.h"
 #include "nccl2/core/reaper.h"
+#include "nccl2/core/regroup_handle.h"
 
 namespace pycomms::c10d_backend {
 
@@ -91,6 +95,16 @@ class Backend final : public ::c10d::Backend {
   // shrinking.cpp
   c10::intrusive_ptr<::c10d::Backend> shrink(const std::vector<int64_t>& ranks_to_exclude, int flags,
                                              const c10::intrusive_ptr<::c10d::Backend::Options>& opts) override;
+  // regrouping.cpp. Handles are those of all members: by their new ranks, or in any order.
+  std::string regroup_handle() const;
+  WorkPtr regroup(int64_t uuid, const std::vector<std::string>& handles, bool by_position,
+                  std::chrono::milliseconds timeout);
+  int64_t generation() const { return generation_.load(std::memory_order_acquire); }
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  bool supportsReconfigure() const override { return true; }
+  ::c10d::ReconfigureHandle get_reconfigure_handle() const override { return regroup_handle(); }
+  WorkPtr reconfigure(const ::c10d::ReconfigureOptions& opts) override;
+#endif
   void eagerConnectSingleDevice(at::Device device) override;
   void abort() override;
   void shutdown() override;
@@ -106,15 +120,15 @@ class Backend final : public ::c10d::Backend {
 
   void setTimeout(std::chrono::milliseconds timeout) override;
   void addEphemeralTimeout(const std::chrono::milliseconds& timeout) PYCOMMS_OVERRIDE_SINCE_2_14;
-  uint64_t getSequenceNumberForGroup() override { return communicator_->sequence(); }
+  uint64_t getSequenceNumberForGroup() override { return lanes()->main()->sequence(); }
   ::c10d::ErrorType getError() override;
   c10::intrusive_ptr<::c10d::Backend::Options> getBackendOptions() override { return options_; }
   void enableCollectivesTiming() override { timing_ = true; }
   void registerOnCompletionHook(std::function<void(std::shared_ptr<::c10d::WorkInfo>)>&& hook) override;
   void waitForPendingWorks() override;
 #ifdef C10D_BACKEND_HAS_HOOKS
-  void registerAbortHook(int64_t id, ::c10d::AbortHook hook) override { lanes_->hooks()->add(id, std::move(hook)); }
-  void unregisterAbortHook(int64_t id) override { lanes_->hooks()->remove(id); }
+  void registerAbortHook(int64_t id, ::c10d::AbortHook hook) override { lanes()->hooks()->add(id, std::move(hook)); }
+  void unregisterAbortHook(int64_t id) override { lanes()->hooks()->remove(id); }
 #endif
   std::shared_ptr<c10::Allocator> getMemAllocator() override;
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
@@ -132,6 +146,23 @@ class Backend final : public ::c10d::Backend {
   static Error connect(Communicator& communicator, Connect when);
   Error make_shrunk(const std::vector<int>& members, const DeviceGroup* parent, const std::vector<int>& excluded,
                     bool aborts, const GroupOptions& options, std::shared_ptr<Lanes>* lanes);
+  // The communicators of the moment, for whoever is not inside.
+  std::shared_ptr<Lanes> lanes() const;
+
+  // regrouping.cpp
+  static bool waits_for_regroup(const GroupOptions& options);
+  Membership checked_membership(int64_t uuid, const std::vector<std::string>& handles, bool by_position) const;
+  void begin_regroup(Membership members, Deadline deadline, std::shared_ptr<TensorOp> state);
+  void regroup_now(const Membership& members, Deadline deadline, const std::shared_ptr<TensorOp>& state);
+  std::shared_ptr<Lanes> successor_of(Lanes& old, const Membership& members,
+                                      const std::shared_ptr<std::atomic<bool>>& is_live);
+  Error prepare(Lanes& made, Deadline deadline);
+  static Error agree(Communicator& main, bool is_well, Deadline deadline);
+  std::shared_ptr<Lanes> exchange_lanes(std::shared_ptr<Lanes> made, const Membership& members);
+  std::shared_ptr<Lanes> successor() const;
+  void set_successor(std::shared_ptr<Lanes> lanes);
+  void end_regroup_thread();
+
   template <typename Step>
   static void tear_down(std::shared_ptr<Lanes> lanes, Step step);
   void check_member(int rank) const;
@@ -204,9 +235,19 @@ class Backend final : public ::c10d::Backend {
   void watch_ended(Work& work, OpKind kind, int64_t started_ns);
 
   const c10::intrusive_ptr<GroupOptions> options_;
-  std::shared_ptr<Lanes> lanes_;
-  const std::shared_ptr<Communicator> communicator_;  // lanes_->main()
-  const std::shared_ptr<ValueReports> reports_;       // null while nobody asks for the check of values
+  // A regroup exchanges these, and rank_ and size_, with the gate closed; whoever is inside may use them.
+  mutable Gate visitors_;
+  mutable std::mutex lanes_mutex_;              // for whoever is not
+  std::shared_ptr<Lanes> lanes_;                // written under lanes_mutex_ as well
+  std::shared_ptr<Communicator> communicator_;  // lanes_->main()
+  std::shared_ptr<Lanes> successor_;            // guarded by lanes_mutex_: in the making
+  const std::string nonce_ = fresh_nonce();     // of this object, in its handles
+  std::atomic<int64_t> generation_{0};
+  std::atomic<int64_t> uuid_{-1};  // of the regroup that made the lanes
+  std::atomic<bool> is_regrouping_{false};
+  std::set<int64_t> used_uuids_;                 // of the thread that regroups
+  std::thread regroup_thread_;                   // the same; has ended when is_regrouping_ is false
+  const std::shared_ptr<ValueReports> reports_;  // null while nobody asks for the check of values
   EphemeralTimeout ephemeral_;
   std::atomic<bool> timing_{false};
   std::shared_ptr<void> gpu_pool_;  // guarded by the GIL: the torch.cuda.MemPool that allocateTensor takes from

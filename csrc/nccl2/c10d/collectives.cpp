@@ -5,6 +5,7 @@
 namespace pycomms::c10d_backend {
 
 WorkPtr Backend::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opts) {
+  const Visit inside(visitors_);
   const at::Tensor& tensor = single("broadcast", tensors);
   const Buffer buffer = to_buffer("broadcast", "tensor", tensor, Use::kMove);
   check_rank("broadcast", "root", opts.rootRank, size_);
@@ -16,6 +17,7 @@ WorkPtr Backend::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opt
 }
 
 WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opts) {
+  const Visit inside(visitors_);
   const at::Tensor& tensor = single("all_reduce", tensors);
   if (tensor.is_sparse()) [[unlikely]]
     return allreduce_sparse(tensors, opts);
@@ -36,6 +38,7 @@ WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opt
 }
 
 WorkPtr Backend::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptions& opts) {
+  const Visit inside(visitors_);
   const at::Tensor& tensor = single("all_reduce_sparse", tensors);
   if (!tensor.is_sparse() || !tensor.is_cpu())
     throw_value_error("all_reduce_sparse", "takes a sparse COO tensor on the CPU");
@@ -59,6 +62,7 @@ WorkPtr Backend::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptio
 }
 
 WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCoalescedOptions& opts) {
+  const Visit inside(visitors_);
   if (tensors.empty()) throw_value_error("all_reduce_coalesced", "needs at least one tensor");
   std::vector<Buffer> buffers;
   std::vector<Reduction> reductions;
@@ -78,6 +82,7 @@ WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCo
 }
 
 WorkPtr Backend::reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) {
+  const Visit inside(visitors_);
   const at::Tensor& tensor = single("reduce", tensors);
   const Buffer buffer = to_buffer("reduce", "tensor", tensor, Use::kReduce);
   check_rank("reduce", "root", opts.rootRank, size_);
@@ -94,6 +99,7 @@ WorkPtr Backend::reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) {
 
 // With a GPU in the group it is a barrier for that too; a group that has not touched one is not made to.
 WorkPtr Backend::barrier(const ::c10d::BarrierOptions& opts) {
+  const Visit inside(visitors_);
   if (opts.device.has_value() && opts.device->is_cuda()) return device_barrier(*opts.device, opts);
   if (const auto group = lanes_->device_if_made()) return device_barrier(group->device(), opts);
   return collective(

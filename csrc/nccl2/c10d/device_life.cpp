@@ -32,6 +32,7 @@ DeviceGroup& Backend::need_device(const char* op) {
 }
 
 void Backend::suspend() {
+  const Visit inside(visitors_);
   DeviceGroup& group = need_device("suspend");
   refuse_in_block("suspend");
   const c10::OptionalDeviceGuard here(group.device());
@@ -39,6 +40,7 @@ void Backend::suspend() {
 }
 
 void Backend::resume() {
+  const Visit inside(visitors_);
   DeviceGroup& group = need_device("resume");
   refuse_in_block("resume");
   const c10::OptionalDeviceGuard here(group.device());
@@ -46,6 +48,7 @@ void Backend::resume() {
 }
 
 std::unordered_map<std::string, uint64_t> Backend::getMemoryStats() {
+  const Visit inside(visitors_);
   DeviceGroup& group = need_device("memory_stats");
   const c10::OptionalDeviceGuard here(group.device());
   std::unordered_map<std::string, uint64_t> result;
@@ -56,6 +59,7 @@ std::unordered_map<std::string, uint64_t> Backend::getMemoryStats() {
 }
 
 int64_t Backend::comm_ptr() {
+  const Visit inside(visitors_);
   const CommHandle comm = need_device("comm_ptr").communicator().engine_handle();
   if (comm == nullptr) {
     throw_value_error("comm_ptr", "the communicator of group " + communicator_->group() + " is " +
@@ -67,12 +71,14 @@ int64_t Backend::comm_ptr() {
 // --- Estimates -------------------------------------------------------------------------------------------------------
 
 bool Backend::supportsTimeEstimation() const {
+  const Visit inside(visitors_);
   const auto group = lanes_->device_if_made();
   if (group == nullptr) return serves_gpu();
   return group->communicator().engine().nccl.group_simulate_end != nullptr;
 }
 
 void Backend::start_time_estimate() {
+  const Visit inside(visitors_);
   if (!supportsTimeEstimation())
     throw_value_error("_start_time_estimate", "only NCCL estimates times, from version 2.22 on");
   startCoalescing();
@@ -80,6 +86,7 @@ void Backend::start_time_estimate() {
 }
 
 float Backend::end_time_estimate() {
+  const Visit inside(visitors_);
   if (!is_in_block() || !estimating_) throw_value_error("_end_time_estimate", "no estimate has been started");
   check_end_of_block("_end_time_estimate");
   estimate_us_ = 0;

@@ -55,6 +55,7 @@ EngineResult call_all_to_all(const Engine& engine, const Pieces& in, const Piece
 }  // namespace
 
 WorkPtr Backend::allgather(TensorLists& outputs, Tensors& inputs, const ::c10d::AllgatherOptions& opts) {
+  const Visit inside(visitors_);
   const at::Tensor& input = single("all_gather", inputs);
   const Buffer in = to_buffer("all_gather", "input", input, Use::kMove);
   const auto list = single_list("all_gather", outputs);
@@ -67,6 +68,7 @@ WorkPtr Backend::allgather(TensorLists& outputs, Tensors& inputs, const ::c10d::
 }
 
 WorkPtr Backend::_allgather_base(at::Tensor& output, at::Tensor& input, const ::c10d::AllgatherOptions& opts) {
+  const Visit inside(visitors_);
   const Buffer in = to_buffer("all_gather_single", "input", input, Use::kMove);
   const Buffer out = to_buffer("all_gather_single", "output", output, Use::kMove);
   check_contiguous("all_gather_single", input);
@@ -79,6 +81,7 @@ WorkPtr Backend::_allgather_base(at::Tensor& output, at::Tensor& input, const ::
 }
 
 WorkPtr Backend::allgather_coalesced(TensorLists& outputs, Tensors& inputs, const ::c10d::AllgatherOptions& opts) {
+  const Visit inside(visitors_);
   constexpr const char* kOp = "all_gather_coalesced";
   if (inputs.empty()) throw_value_error(kOp, "needs at least one tensor");
   if (outputs.size() != static_cast<size_t>(size_)) {
@@ -107,6 +110,7 @@ WorkPtr Backend::allgather_coalesced(TensorLists& outputs, Tensors& inputs, cons
 
 WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                  const ::c10d::AllgatherOptions& opts) {
+  const Visit inside(visitors_);
   constexpr const char* kOp = "all_gather_single_coalesced";
   if (inputs.empty() || inputs.size() != outputs.size())
     throw_value_error(kOp, "needs one output per input, at least one");
@@ -126,6 +130,7 @@ WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inpu
 }
 
 WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs, const ::c10d::GatherOptions& opts) {
+  const Visit inside(visitors_);
   check_rank("gather", "root", opts.rootRank, size_);
   const at::Tensor& input = single("gather", inputs);
   const Buffer in = to_buffer("gather", "input", input, Use::kMove);
@@ -148,6 +153,7 @@ WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs, const ::c10d::Gat
 }
 
 WorkPtr Backend::gather_into_tensor(at::Tensor& output, at::Tensor& input, const ::c10d::GatherOptions& opts) {
+  const Visit inside(visitors_);
   check_rank("gather_single", "root", opts.rootRank, size_);
   const Buffer in = to_buffer("gather_single", "input", input, Use::kMove);
   check_contiguous("gather_single", input);
@@ -167,6 +173,7 @@ WorkPtr Backend::gather_into_tensor(at::Tensor& output, at::Tensor& input, const
 }
 
 WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs, const ::c10d::ScatterOptions& opts) {
+  const Visit inside(visitors_);
   check_rank("scatter", "root", opts.rootRank, size_);
   const at::Tensor& output = single("scatter", outputs);
   const Buffer out = to_buffer("scatter", "output", output, Use::kMove);
@@ -188,6 +195,7 @@ WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs, const ::c10d::Sc
 }
 
 WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs, const ::c10d::ReduceScatterOptions& opts) {
+  const Visit inside(visitors_);
   const at::Tensor& output = single("reduce_scatter", outputs);
   const Buffer out = to_buffer("reduce_scatter", "output", output, Use::kReduce);
   const auto list = single_list("reduce_scatter", inputs);
@@ -203,6 +211,7 @@ WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs, const ::c
 }
 
 WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input, const ::c10d::ReduceScatterOptions& opts) {
+  const Visit inside(visitors_);
   constexpr const char* kOp = "reduce_scatter_single";
   const Buffer in = to_buffer(kOp, "input", input, Use::kReduce);
   const Buffer out = to_buffer(kOp, "output", output, Use::kReduce);
@@ -220,6 +229,7 @@ WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input, con
 
 WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                  const ::c10d::ReduceScatterOptions& opts) {
+  const Visit inside(visitors_);
   constexpr const char* kOp = "reduce_scatter_single_coalesced";
   if (inputs.empty() || inputs.size() != outputs.size())
     throw_value_error(kOp, "needs one output per input, at least one");
@@ -244,6 +254,7 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
 }
 
 WorkPtr Backend::alltoall(Tensors& outputs, Tensors& inputs, const ::c10d::AllToAllOptions& opts) {
+  const Visit inside(visitors_);
   if (inputs.empty()) throw_value_error("all_to_all", "needs one tensor per rank");
   const Pieces in = to_pieces("all_to_all", "input", inputs, inputs[0], size_, Use::kMove, Access::kRead);
   const Pieces out = to_pieces("all_to_all", "output", outputs, inputs[0], size_, Use::kMove, Access::kWrite);
@@ -258,6 +269,7 @@ WorkPtr Backend::alltoall(Tensors& outputs, Tensors& inputs, const ::c10d::AllTo
 
 WorkPtr Backend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
                                std::vector<int64_t>& input_splits, const ::c10d::AllToAllOptions& opts) {
+  const Visit inside(visitors_);
   constexpr const char* kOp = "all_to_all_single";
   check_same_type(kOp, output, input);
   const Pieces in = split_rows(kOp, "input", input, input_splits, size_);

@@ -5,6 +5,7 @@
 
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/store_rendezvous.h"
+#include "nccl2/core/meetings.h"
 #include "nccl2/core/reaper.h"
 
 namespace pycomms::c10d_backend {
@@ -32,8 +33,13 @@ CommunicatorOptions Lanes::options_beside_main(const std::string& group) const {
   options.group = group;
   options.timeout = main_->timeout();
   options.interrupted = main_->interrupted();
-  options.ranks_per_root = main_->ranks_per_root();
+  options.ranks_per_root = store_ == nullptr ? 0 : main_->ranks_per_root();
   return options;
+}
+
+std::unique_ptr<Rendezvous> Lanes::rendezvous(const std::string& name, const CommunicatorOptions& options) const {
+  if (store_ == nullptr) return std::make_unique<PeerRendezvous>(main_);
+  return std::make_unique<StoreRendezvous>(store_, name, options.rank, options.size, options.outer);
 }
 
 SparseLane& Lanes::sparse() {
@@ -42,8 +48,7 @@ SparseLane& Lanes::sparse() {
   CommunicatorOptions options = options_beside_main(main_->group() + "/sparse");
   options.outer = [main = main_] { return main->need_all(OpKind::kAllReduceSparse); };
   auto own = std::make_unique<Communicator>(main_->engine(), main_->runtime(), options);
-  own->set_rendezvous(
-      std::make_unique<StoreRendezvous>(store_, options.group, options.rank, options.size, options.outer));
+  own->set_rendezvous(rendezvous(options.group, options));
   sparse_ = std::make_shared<SparseLane>(main_, std::move(own), hooks_);
   return *sparse_;
 }
@@ -77,8 +82,7 @@ std::shared_ptr<DeviceGroup> Lanes::device(c10::Device device, bool high_priorit
     CommunicatorOptions options = options_beside_main(main_->group());
     const Members members = serve(main_, &options);
     group = DeviceGroup::make(device, high_priority, options, members);  // asks the device: not under the lock
-    group->communicator().set_rendezvous(
-        std::make_unique<StoreRendezvous>(store_, options.group + "/cuda", options.rank, options.size, options.outer));
+    group->communicator().set_rendezvous(rendezvous(options.group + "/cuda", options));
     const std::lock_guard lock(mutex_);
     if (device_ == nullptr) device_ = group;
     group = device_;
@@ -96,6 +100,18 @@ std::shared_ptr<DeviceGroup> Lanes::device_if_made() {
 void Lanes::adopt(std::shared_ptr<DeviceGroup> device) {
   const std::lock_guard lock(mutex_);
   device_ = std::move(device);
+}
+
+void Lanes::pause(const std::string& why) {
+  main_->pause(why);
+  if (const auto device = device_if_made()) device->communicator().pause(why);
+  if (const auto sparse = sparse_if_made()) sparse->pause(why);
+}
+
+void Lanes::end_pause() {
+  main_->end_pause();
+  if (const auto device = device_if_made()) device->communicator().end_pause();
+  if (const auto sparse = sparse_if_made()) sparse->end_pause();
 }
 
 void Lanes::abort(const std::string& why) {

@@ -24,6 +24,7 @@ class Lanes {
 
   const std::shared_ptr<Communicator>& main() const { return main_; }
   const std::shared_ptr<AbortHooks>& hooks() const { return hooks_; }
+  // Null in a group that was regrouped: its members may have different ones, and meet by way of `main`.
   const c10::intrusive_ptr<::c10d::Store>& store() const { return store_; }
   SparseLane& sparse();
   // For tensors on that GPU. Throws when the group serves another GPU already, or there is no NCCL.
@@ -36,6 +37,9 @@ class Lanes {
   static Members members_of(const std::shared_ptr<Communicator>& main);
   static Members serve(const std::shared_ptr<Communicator>& main, CommunicatorOptions* options);
 
+  // See Communicator.
+  void pause(const std::string& why);
+  void end_pause();
   void abort(const std::string& why);
   void shutdown();
   // The process ends: see Communicator::leave. Callbacks may be running afterwards, which wait_for_callbacks waits for.
@@ -44,6 +48,7 @@ class Lanes {
 
  private:
   void finish_connecting();
+  std::unique_ptr<Rendezvous> rendezvous(const std::string& name, const CommunicatorOptions& options) const;
   CommunicatorOptions options_beside_main(const std::string& group) const;
   std::shared_ptr<SparseLane> sparse_if_made();
 

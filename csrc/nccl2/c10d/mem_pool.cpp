@@ -59,6 +59,7 @@ void Backend::refresh_memory(DeviceGroup& group, OpKind kind) {
 }
 
 void Backend::register_mem_pool(const PoolId& pool, bool symmetric) {
+  const Visit inside(visitors_);
   constexpr const char* kOp = "register_mem_pool";
   const Mode mode = symmetric ? Mode::kSymmetric : Mode::kLocal;
   refuse_in_block(kOp);
@@ -130,6 +131,7 @@ void Backend::agree_on_segments(const char* op, const std::vector<DeviceSegment>
 }
 
 void Backend::deregister_mem_pool(const PoolId& pool) {
+  const Visit inside(visitors_);
   constexpr const char* kOp = "deregister_mem_pool";
   const auto group = lanes_->device_if_made();
   const Mode mode = group == nullptr ? Mode::kNone : group->communicator().memory()->mode_of(pool);

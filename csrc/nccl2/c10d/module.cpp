@@ -6,6 +6,8 @@
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/gpu_memory.h"
 #include "nccl2/c10d/host_engine.h"
+#include "nccl2/c10d/python_hooks.h"
+#include "nccl2/c10d/regroup_probe.h"
 
 namespace py = pybind11;
 
@@ -143,6 +145,18 @@ PYBIND11_MODULE(_C, m) {
           },
           py::arg("ranks_to_exclude"), py::arg("shrink_flags") = 0, py::arg("opts_override") = nullptr,
           py::call_guard<py::gil_scoped_release>())
+      .def("regroup_handle", &Backend::regroup_handle, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "regroup",
+          [](Backend& self, int64_t uuid, const py::object& handles,
+             const std::optional<std::chrono::milliseconds>& timeout) -> c10::intrusive_ptr<::c10d::Work> {
+            const bool by_position = py::isinstance<py::list>(handles);
+            const auto texts = handles.cast<std::vector<std::string>>();
+            const py::gil_scoped_release gil;
+            return self.regroup(uuid, texts, by_position, timeout.value_or(kNoTimeout));
+          },
+          py::kw_only(), py::arg("uuid"), py::arg("handles"), py::arg("timeout") = std::nullopt)
+      .def_property_readonly("generation", &Backend::generation)
       .def("suspend", &Backend::suspend, py::call_guard<py::gil_scoped_release>())
       .def("resume", &Backend::resume, py::call_guard<py::gil_scoped_release>())
       .def("memory_stats", &Backend::getMemoryStats, py::call_guard<py::gil_scoped_release>())
@@ -153,6 +167,19 @@ PYBIND11_MODULE(_C, m) {
 
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
         py::arg("engine_path"), py::arg("vector_width") = "", py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "set_regroup_probe",
+      [](const py::object& probe) {
+        RegroupProbe::Function function;
+        if (!probe.is_none()) {
+          function = [kept = keep_python_object(py::object(probe).release().ptr())](const char* point) {
+            const py::gil_scoped_acquire gil;
+            py::reinterpret_borrow<py::object>(static_cast<PyObject*>(kept.get()))(point);
+          };
+        }
+        RegroupProbe::of_process().set(std::move(function));
+      },
+      py::arg("probe"), "For tests: called with the name of each point that a regroup of this process reaches.");
   m.def("leave_all_groups", &leave_all_groups, "Ends what groups are left, because the process ends.",
         py::call_guard<py::gil_scoped_release>());
   m.def(

@@ -13,6 +13,7 @@ Buffer to_message(const char* op, const at::Tensor& tensor, int tag) {
 }  // namespace
 
 WorkPtr Backend::send(Tensors& tensors, int peer, int tag) {
+  const Visit inside(visitors_);
   const at::Tensor& tensor = single("send", tensors);
   const Buffer buffer = to_message("send", tensor, tag);
   check_rank("send", "destination", peer, size_);
@@ -30,6 +31,7 @@ WorkPtr Backend::send(Tensors& tensors, int peer, int tag) {
 }
 
 WorkPtr Backend::recv(Tensors& tensors, int peer, int tag) {
+  const Visit inside(visitors_);
   const at::Tensor& tensor = single("recv", tensors);
   const Buffer buffer = to_message("recv", tensor, tag);
   check_rank("recv", "source", peer, size_);
@@ -47,6 +49,7 @@ WorkPtr Backend::recv(Tensors& tensors, int peer, int tag) {
 }
 
 WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
+  const Visit inside(visitors_);
   const at::Tensor& tensor = single("recv_any_source", tensors);
   const Buffer buffer = to_message("recv_any_source", tensor, tag);
   if (tensor.is_cuda()) {
@@ -62,6 +65,8 @@ WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
 }
 
 void Backend::startCoalescing() {
+  const Visit inside(visitors_);
+  if (is_regrouping_) throw_value_error("startCoalescing", "the group is being regrouped: wait for its Work first");
   if (is_in_block()) throw_value_error("startCoalescing", "a coalesced block is open already");
   block_ = std::make_shared<TensorOp>(OpKind::kCoalesced);
   block_scope_ = CallerScope::of_caller();
@@ -91,6 +96,7 @@ std::shared_ptr<TensorOp> Backend::close_block(Error* failed) {
 }
 
 WorkPtr Backend::endCoalescing() {
+  const Visit inside(visitors_);
   if (block_ == nullptr && communicator_->state() == LifeState::kClosed) {  // aborted in its own block
     auto work = make_work(OpKind::kCoalesced, {}, {});
     work->set_ended(0);

@@ -61,11 +61,15 @@ std::function<Error()> also_asking(std::shared_ptr<Communicator> old, std::funct
 
 c10::intrusive_ptr<::c10d::Backend> Backend::shrink(const std::vector<int64_t>& ranks_to_exclude, int flags,
                                                     const c10::intrusive_ptr<::c10d::Backend::Options>& opts) {
+  const Visit inside(visitors_);
   const std::vector<int> excluded = checked_exclusion(ranks_to_exclude, rank_, size_);
   if (flags != nccl_abi::kShrinkDefault && flags != nccl_abi::kShrinkAbort) {
     throw_value_error("shrink", "shrink_flags is " + std::to_string(flags) + ", expected 0 (default) or 1 (abort)");
   }
   refuse_in_block("shrink");
+  if (lanes_->store() == nullptr) {
+    throw_value_error("shrink", "group " + communicator_->group() + " was regrouped: regroup it again instead");
+  }
   const bool aborts = flags == nccl_abi::kShrinkAbort;
   std::vector<int> members;
   for (int rank = 0; rank < size_; ++rank) {

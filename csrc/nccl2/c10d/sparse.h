@@ -34,6 +34,8 @@ class SparseLane {
 
   // Ends what is running and what is queued with an error.
   void abort(const std::string& why) { own_->abort(why); }
+  void pause(const std::string& why) { own_->pause(why); }
+  void end_pause() { own_->end_pause(); }
   // When nothing is running: others may still be in the last operation.
   void shutdown() { own_->shutdown(); }
   void leave(const std::string& why) { own_->leave(why); }

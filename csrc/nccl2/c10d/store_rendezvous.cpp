@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "nccl2/c10d/errors.h"
+#include "nccl2/core/failure.h"
 
 namespace pycomms::c10d_backend {
 namespace {
@@ -14,10 +15,15 @@ constexpr timespec kLookEvery{0, 10 * kMillisecond};
 
 }  // namespace
 
-Error StoreRendezvous::publish(int index, const UniqueId& id) {
+Error StoreRendezvous::make(const Engine& engine, int index, bool alone, UniqueId* id, Deadline) {
+  if (engine.nccl.get_unique_id(id) != nccl_abi::kSuccess) {
+    return error(ErrorKind::kSystem, rank_,
+                 "the engine has no unique id to give: " + last_engine_text(engine, nullptr));
+  }
+  if (alone) return {};
   try {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(id.internal);
-    store_->set(key(index), std::vector<uint8_t>(bytes, bytes + sizeof id.internal));
+    const auto* bytes = reinterpret_cast<const uint8_t*>(id->internal);
+    store_->set(key(index), std::vector<uint8_t>(bytes, bytes + sizeof id->internal));
     return {};
   } catch (const std::exception& e) {
     return error(ErrorKind::kSystem, rank_, "cannot write " + key(index) + " to the store: " + text_of(e));

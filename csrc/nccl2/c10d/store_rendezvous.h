@@ -18,7 +18,7 @@ class StoreRendezvous final : public Rendezvous {
                   std::function<Error()> outer = {})
       : store_(std::move(store)), group_(std::move(group)), rank_(rank), size_(size), outer_(std::move(outer)) {}
 
-  Error publish(int index, const UniqueId& id) override;
+  Error make(const Engine& engine, int index, bool alone, UniqueId* id, Deadline deadline) override;
   Error fetch(int index, int root, UniqueId* id, Deadline deadline) override;
 
  private:

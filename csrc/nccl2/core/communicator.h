@@ -80,6 +80,15 @@ class Communicator final : private FailureSource {
   // are refused until resume(). If something is still in flight at the deadline, nothing has happened.
   Error suspend(Deadline deadline);
   Error resume();
+
+  // Its group is to get another communicator: nothing new is issued here. What is in flight is cancelled, and the members are
+  // told; while nothing is, they notice nothing and end_pause() takes it back.
+  void pause(const std::string& why);
+  void end_pause();
+  // Each rank brings `bytes`, at most hostccl::kExchangeBytes, and gets those of all, by rank. Has no sequence number. `kind`: what
+  // it belongs to. That some did not come by the deadline harms nobody.
+  Error exchange(OpKind kind, const void* mine, size_t bytes, void* all, Deadline deadline);
+
   Error memory_statistic(nccl_abi::MemoryStatistic which, uint64_t* value);
 
   // The engine's own handle; null before it is ready and after its end. Valid as long as nobody ends the communicator.
@@ -165,6 +174,7 @@ class Communicator final : private FailureSource {
   nccl_abi::Config begin_child(const CommunicatorOptions& child, Deadline deadline) const;
   Error cannot(OpKind kind, const std::string& hint) const;
   void adopt(CommHandle comm);
+  bool is_anybody_inside() const;
   bool drain(Deadline deadline);
   bool drop_memory();
   void forget_memory();  // after the engine's communicator has gone

@@ -33,12 +33,7 @@ Error Communicator::exchange_ids(std::vector<UniqueId>* ids, Deadline deadline) 
   ids->resize(roots);
   for (int i = 0; i < roots; ++i) {
     if (rank() != root_rank(i, size(), roots)) continue;
-    if (engine_.nccl.get_unique_id(&(*ids)[i]) != nccl_abi::kSuccess) {
-      return make_error(ErrorKind::kSystem,
-                        "the engine has no unique id to give: " + last_engine_text(engine_, nullptr));
-    }
-    if (size() == 1) continue;
-    if (Error error = rendezvous_->publish(i, (*ids)[i])) return error;
+    if (Error error = rendezvous_->make(engine_, i, size() == 1, &(*ids)[i], deadline)) return error;
   }
   for (int i = 0; i < roots; ++i) {
     const int root = root_rank(i, size(), roots);
@@ -66,6 +61,12 @@ Error Communicator::become_ready(Deadline deadline) {
       return make_error(ErrorKind::kUsage, "it is suspended: call resume() on every rank first");
     }
     if (Lifecycle::has_ended(now_in)) return first_error();
+    if (now_in == LifeState::kRegrouping) {
+      return make_error(ErrorKind::kUsage, "it is being regrouped: wait for the regroup's Work first");
+    }
+    if (now_in == LifeState::kNew && rendezvous_ == nullptr) {
+      return make_error(ErrorKind::kUsage, "it has no members yet: it was made with enable_reconfigure, regroup first");
+    }
     // kNew: another thread is on its way through start().
     EngineResult progress = nccl_abi::kInProgress;
     if (now_in == LifeState::kConnecting) progress = async_state(engine_.nccl, comm_);

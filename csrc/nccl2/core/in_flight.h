@@ -28,6 +28,7 @@ class InFlight {
   // Ends all of them as cancelled. The engine may still use their memory: they stay here until remove().
   void cancel_all(const Error& why);
 
+  bool is_empty() const { return count_.load(std::memory_order_seq_cst) == 0; }
   bool wait_until_empty(Deadline deadline, bool (*interrupted)());
 
  private:

@@ -15,9 +15,10 @@ constexpr std::array<uint32_t, 8> kNext = {
         bit(LifeState::kRegrouping) | bit(LifeState::kClosed),
     /* kSuspended  */ bit(LifeState::kReady) | bit(LifeState::kFailed) | bit(LifeState::kRevoked) |
         bit(LifeState::kClosed),
-    /* kFailed     */ bit(LifeState::kRegrouping) | bit(LifeState::kClosed),
-    /* kRevoked    */ bit(LifeState::kRegrouping) | bit(LifeState::kClosed),
-    /* kRegrouping */ bit(LifeState::kReady) | bit(LifeState::kFailed) | bit(LifeState::kClosed),
+    /* kFailed     */ bit(LifeState::kClosed),
+    /* kRevoked    */ bit(LifeState::kClosed),
+    /* kRegrouping */ bit(LifeState::kReady) | bit(LifeState::kFailed) | bit(LifeState::kRevoked) |
+        bit(LifeState::kClosed),
     /* kClosed     */ 0,
 };
 

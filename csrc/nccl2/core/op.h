@@ -35,6 +35,7 @@ namespace pycomms {
   X(kConnect, "connect", "nccl2:connect")                                                                      \
   X(kSplit, "split", "nccl2:split")                                                                            \
   X(kShrink, "shrink", "nccl2:shrink")                                                                         \
+  X(kRegroup, "regroup", "nccl2:regroup")                                                                      \
   X(kSuspend, "suspend", "nccl2:suspend")                                                                      \
   X(kResume, "resume", "nccl2:resume")                                                                         \
   X(kRegisterPool, "register_mem_pool", "nccl2:register_mem_pool")                                             \

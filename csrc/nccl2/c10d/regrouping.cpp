@@ -1,0 +1,217 @@
+// Backend::regroup: other members, ranks and communicators under the same object, so that whoever holds the group goes on with it.
+//
+// The new communicators are made beside the old ones. When they stand, all members say so to each other, and only when all have
+// said so does any of them exchange the old ones for the new: until then each can go back to what it had. The members find
+// each other by their handles alone: the store may be gone.
+#include <algorithm>
+#include <numeric>
+
+#include "base/thread.h"
+#include "nccl2/c10d/backend.h"
+#include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/regroup_probe.h"
+#include "nccl2/c10d/work.h"
+#include "nccl2/core/failure.h"
+#include "nccl2/core/meetings.h"
+
+namespace pycomms::c10d_backend {
+namespace {
+
+constexpr const char* kOp = "regroup";
+
+// What each member says to the others when its new communicators stand, or have come to nothing.
+struct Vote {
+  int32_t yes;
+};
+
+Error could_not(const Communicator& main, int rank) {
+  ErrorDetail detail;
+  detail.kind = ErrorKind::kSystem;
+  detail.op = kOp;
+  detail.group = main.group();
+  detail.rank = main.rank();
+  detail.ranks = {rank};
+  detail.message = "rank " + std::to_string(main.rank()) + " of group " + main.group() + ": regroup: rank " +
+                   std::to_string(rank) +
+                   " could not do its part, so the group stays as it was; its own error says why";
+  return Error(std::move(detail));
+}
+
+}  // namespace
+
+std::shared_ptr<Lanes> Backend::lanes() const {
+  const std::lock_guard lock(lanes_mutex_);
+  return lanes_;
+}
+
+std::shared_ptr<Lanes> Backend::successor() const {
+  const std::lock_guard lock(lanes_mutex_);
+  return successor_;
+}
+
+void Backend::set_successor(std::shared_ptr<Lanes> lanes) {
+  const std::lock_guard lock(lanes_mutex_);
+  successor_ = std::move(lanes);
+}
+
+std::string Backend::regroup_handle() const {
+  const Visit inside(visitors_);
+  char address[hostccl::kAddressBytes];
+  const Engine& engine = communicator_->engine();
+  if (engine.host.address(address, sizeof(address)) != nccl_abi::kSuccess) {
+    throw_value_error("regroup_handle", "this process has no address: " + last_engine_text(engine, nullptr));
+  }
+  return to_text({nonce_, rank_, uuid_, address});
+}
+
+Membership Backend::checked_membership(int64_t uuid, const std::vector<std::string>& handles, bool by_position) const {
+  Result<Membership> members = make_membership(uuid, handles, by_position, nonce_);
+  if (!members.is_ok()) throw_value_error(kOp, members.status().message());
+  throw_if(HandleRendezvous(communicator_->engine(), members.value(), communicator_->group()).check());
+  return members.take();
+}
+
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+WorkPtr Backend::reconfigure(const ::c10d::ReconfigureOptions& opts) {
+  const auto* const list = std::get_if<std::vector<std::string>>(&opts.handles);
+  std::vector<std::string> handles;
+  if (list != nullptr) {
+    handles = *list;
+  } else {
+    const auto& set = std::get<std::unordered_set<std::string>>(opts.handles);
+    handles.assign(set.begin(), set.end());
+  }
+  return regroup(opts.uuid, handles, list != nullptr, opts.timeout.value_or(kNoTimeout));
+}
+#endif
+
+WorkPtr Backend::regroup(int64_t uuid, const std::vector<std::string>& handles, bool by_position,
+                         std::chrono::milliseconds timeout) {
+  const Visit inside(visitors_);
+  if (communicator_->was_forked()) {
+    throw_value_error(kOp, "this process was forked from a member of the group and cannot regroup it");
+  }
+  if (block_thread_.load(std::memory_order_relaxed) != std::thread::id()) {
+    throw_value_error(kOp, "a coalesced block of the group is open: close it first");
+  }
+  Membership members = checked_membership(uuid, handles, by_position);
+  if (is_regrouping_.exchange(true)) throw_value_error(kOp, "the group is being regrouped already: wait for that");
+  end_regroup_thread();
+  if (!used_uuids_.insert(uuid).second) {
+    is_regrouping_ = false;
+    throw_value_error(kOp, "uuid " + std::to_string(uuid) + " has been used for this group before: each regroup, and " +
+                               "each new try, needs another one");
+  }
+  auto work = make_work(OpKind::kRegroup, {}, {});
+  auto state = std::make_shared<TensorOp>(OpKind::kRegroup);
+  work->follow(state);
+  begin_regroup(std::move(members), Deadline::after(timeout_ns(timeout)), std::move(state));
+  return work;
+}
+
+void Backend::begin_regroup(Membership members, Deadline deadline, std::shared_ptr<TensorOp> state) {
+  lanes_->pause("the group is being regrouped");
+  // The thread keeps the backend: it must not go while its communicators are exchanged.
+  auto self = c10::intrusive_ptr<Backend>::reclaim_copy(this);
+  auto thread = start_thread("pycomms-regroup", [self = std::move(self), members = std::move(members), deadline,
+                                                 state = std::move(state)]() mutable {
+    self->regroup_now(members, deadline, state);
+    self.reset();
+  });
+  if (thread.is_ok()) {
+    regroup_thread_ = thread.take();
+    return;
+  }
+  lanes_->end_pause();
+  is_regrouping_ = false;
+  throw_value_error(kOp, thread.status().message());
+}
+
+void Backend::end_regroup_thread() {
+  if (!regroup_thread_.joinable()) return;
+  if (regroup_thread_.get_id() == std::this_thread::get_id()) return regroup_thread_.detach();
+  regroup_thread_.join();
+}
+
+void Backend::regroup_now(const Membership& members, Deadline deadline, const std::shared_ptr<TensorOp>& state) {
+  const auto is_live = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<Lanes> made = successor_of(*lanes_, members, is_live);
+  const std::shared_ptr<Communicator>& main = made->main();
+  main->begin(state);  // it ends with the successor, if that is aborted
+  set_successor(made);
+  remember_group(made);
+
+  std::shared_ptr<Lanes> useless = made;
+  RegroupProbe::of_process().reached("before_prepare");
+  Error failed = prepare(*made, deadline);
+  RegroupProbe::of_process().reached("prepared");
+  if (!failed) {
+    visitors_.close();  // calls that were inside end with the operations that have been cancelled
+    failed = agree(*main, visitors_.wait_until_empty(deadline), deadline);
+    is_live->store(!failed);
+    if (!failed) useless = exchange_lanes(made, members);
+    visitors_.open();
+  }
+  if (!failed) RegroupProbe::of_process().reached("committed");
+  set_successor(nullptr);
+  if (failed) lanes_->end_pause();
+  is_regrouping_ = false;
+  main->end(*state, failed);
+  useless->abort(failed ? "the regroup has failed" : "the group was regrouped");
+}
+
+// The first half: what is new stands beside what is old.
+Error Backend::prepare(Lanes& made, Deadline deadline) {
+  Communicator& main = *made.main();
+  main.set_timeout(std::max<int64_t>(deadline.left(), 1));
+  if (Error error = main.start()) return error;
+  if (Error error = main.become_ready(deadline)) return error;
+  main.set_timeout(to_ns(options_->timeout));
+  return {};
+}
+
+// The second half: all say how it went with them, and it has gone well if it has with all.
+Error Backend::agree(Communicator& main, bool is_well, Deadline deadline) {
+  const Vote mine{is_well ? 1 : 0};
+  std::vector<Vote> all(static_cast<size_t>(main.size()));
+  if (Error error = main.exchange(OpKind::kRegroup, &mine, sizeof(mine), all.data(), deadline)) return error;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].yes == 0) return could_not(main, static_cast<int>(rank));
+  }
+  return {};
+}
+
+std::shared_ptr<Lanes> Backend::successor_of(Lanes& old, const Membership& members,
+                                             const std::shared_ptr<std::atomic<bool>>& is_live) {
+  CommunicatorOptions options = communicator_options(members.rank, members.size(), *options_, old.hooks());
+  // Whoever watches the group hears of the failures of what it consists of.
+  options.on_failure = [hooks = old.hooks(), is_live](const Error&) {
+    if (*is_live) hooks->run();
+  };
+  const Communicator& before = *old.main();
+  auto main = std::make_shared<Communicator>(before.engine(), before.runtime(), std::move(options));
+  main->set_rendezvous(std::make_unique<HandleRendezvous>(main->engine(), members, main->group()));
+  return std::make_shared<Lanes>(nullptr, std::move(main), old.hooks());
+}
+
+// With nobody inside. Returns the old ones.
+std::shared_ptr<Lanes> Backend::exchange_lanes(std::shared_ptr<Lanes> made, const Membership& members) {
+  const std::lock_guard lock(lanes_mutex_);
+  auto& global = options_->global_ranks_in_group;
+  const bool is_default_group = std::is_sorted(global.begin(), global.end()) &&
+                                global.size() == static_cast<size_t>(size_) &&
+                                (global.empty() || global.back() + 1 == global.size());
+  if (is_default_group) {
+    global.resize(members.members.size());
+    std::iota(global.begin(), global.end(), 0);
+  }
+  auto old = std::exchange(lanes_, std::move(made));
+  communicator_ = lanes_->main();
+  rank_ = members.rank;
+  size_ = members.size();
+  uuid_ = members.uuid;
+  generation_.fetch_add(1, std::memory_order_release);
+  return old;
+}
+
+}  // namespace pycomms::c10d_backend
