@@ -162,7 +162,7 @@ c10::intrusive_ptr<::c10d::Backend> Backend::split(const c10::intrusive_ptr<::c1
     CommunicatorOptions on_gpu = communicator_options(rank, static_cast<int>(ranks.size()), *options, hooks);
     const Members members = Lanes::serve(lanes->main(), &on_gpu);
     throw_if(parent->communicator().split(color, on_gpu, rank, &child));
-    lanes->adopt(DeviceGroup::around(*parent, std::move(child), options->is_high_priority_stream, members));
+    lanes->adopt(DeviceGroup::around(parent->device(), options->is_high_priority_stream, std::move(child), members));
   }
   return c10::intrusive_ptr<Backend>::unsafe_steal_from_new(new Backend(std::move(lanes), std::move(options)));
 }

@@ -27,6 +27,7 @@
 #include "nccl2/core/communicator.h"
 #include "nccl2/core/reaper.h"
 #include "nccl2/core/regroup_handle.h"
+#include "nccl2/core/succession.h"
 
 namespace pycomms::c10d_backend {
 
@@ -152,16 +153,26 @@ class Backend final : public ::c10d::Backend {
   // regrouping.cpp
   static bool waits_for_regroup(const GroupOptions& options);
   Membership checked_membership(int64_t uuid, const std::vector<std::string>& handles, bool by_position) const;
-  void begin_regroup(Membership members, Deadline deadline, std::shared_ptr<TensorOp> state);
-  void regroup_now(const Membership& members, Deadline deadline, const std::shared_ptr<TensorOp>& state);
+  struct Regroup {
+    Membership members;
+    Deadline deadline;
+    at::Device device;  // that the caller's thread uses; on a GPU where the group may
+    std::shared_ptr<TensorOp> state;
+  };
+  void begin_regroup(Regroup regroup);
+  void regroup_now(const Regroup& regroup);
   std::shared_ptr<Lanes> successor_of(Lanes& old, const Membership& members,
                                       const std::shared_ptr<std::atomic<bool>>& is_live);
   Error prepare(Lanes& made, Deadline deadline);
-  static Error agree(Communicator& main, bool is_well, Deadline deadline);
+  Error agree(const Regroup& regroup, Lanes& made, bool is_well, std::unique_ptr<Communicator>* intermediate);
   std::shared_ptr<Lanes> exchange_lanes(std::shared_ptr<Lanes> made, const Membership& members);
   std::shared_ptr<Lanes> successor() const;
   void set_successor(std::shared_ptr<Lanes> lanes);
   void end_regroup_thread();
+  // regrouping_device.cpp
+  Heritage heritage() const;
+  std::shared_ptr<DeviceGroup> continue_on_device(const Succession& how, const Lanes& made, at::Device device,
+                                                  Deadline deadline, std::unique_ptr<Communicator>* intermediate);
 
   template <typename Step>
   static void tear_down(std::shared_ptr<Lanes> lanes, Step step);

@@ -46,21 +46,20 @@ std::shared_ptr<DeviceCommunicator> supervised(c10::Device device, std::shared_p
 
 }  // namespace
 
-std::shared_ptr<DeviceGroup> DeviceGroup::make(c10::Device device, bool high_priority, CommunicatorOptions options,
-                                               Members members) {
-  CudaRuntime& runtime = cuda_runtime(device);
-  auto communicator = std::make_shared<Communicator>(nccl_engine(), runtime, std::move(options));
-  auto operations = supervised(device, std::move(communicator), runtime, std::move(members));
-  return std::shared_ptr<DeviceGroup>(
-      new DeviceGroup(device, stream_from_pool(device, high_priority), std::move(operations)));
+std::unique_ptr<Communicator> DeviceGroup::communicator_on(c10::Device device, CommunicatorOptions options) {
+  return std::make_unique<Communicator>(nccl_engine(), cuda_runtime(device), std::move(options));
 }
 
-std::shared_ptr<DeviceGroup> DeviceGroup::around(const DeviceGroup& parent, std::unique_ptr<Communicator> communicator,
-                                                 bool high_priority, Members members) {
-  auto operations =
-      supervised(parent.device(), std::move(communicator), parent.operations().events(), std::move(members));
+std::shared_ptr<DeviceGroup> DeviceGroup::make(c10::Device device, bool high_priority, CommunicatorOptions options,
+                                               Members members) {
+  return around(device, high_priority, communicator_on(device, std::move(options)), std::move(members));
+}
+
+std::shared_ptr<DeviceGroup> DeviceGroup::around(c10::Device device, bool high_priority,
+                                                 std::unique_ptr<Communicator> communicator, Members members) {
+  auto operations = supervised(device, std::move(communicator), cuda_runtime(device), std::move(members));
   return std::shared_ptr<DeviceGroup>(
-      new DeviceGroup(parent.device(), stream_from_pool(parent.device(), high_priority), std::move(operations)));
+      new DeviceGroup(device, stream_from_pool(device, high_priority), std::move(operations)));
 }
 
 }  // namespace pycomms::c10d_backend

@@ -16,9 +16,11 @@ class DeviceGroup {
   // Finds libnccl and the CUDA runtime that torch has loaded; throws when this torch has none.
   static std::shared_ptr<DeviceGroup> make(c10::Device device, bool high_priority, CommunicatorOptions options,
                                            Members members);
-  // Around a communicator that was split from another group's.
-  static std::shared_ptr<DeviceGroup> around(const DeviceGroup& parent, std::unique_ptr<Communicator> communicator,
-                                             bool high_priority, Members members);
+  // Around a communicator that was made of another group's.
+  static std::shared_ptr<DeviceGroup> around(c10::Device device, bool high_priority,
+                                             std::unique_ptr<Communicator> communicator, Members members);
+  // Not connected, and nothing around it. Throws as make().
+  static std::unique_ptr<Communicator> communicator_on(c10::Device device, CommunicatorOptions options);
 
   c10::Device device() const { return device_; }
   const c10::Stream& internal_stream() const { return internal_; }

@@ -3,6 +3,8 @@
 // The new communicators are made beside the old ones. When they stand, all members say so to each other, and only when all have
 // said so does any of them exchange the old ones for the new: until then each can go back to what it had. The members find
 // each other by their handles alone: the store may be gone.
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -19,10 +21,18 @@ namespace {
 
 constexpr const char* kOp = "regroup";
 
-// What each member says to the others when its new communicators stand, or have come to nothing.
+// What each member says to the others when what it can do by itself has gone well, or has not.
 struct Vote {
   int32_t yes;
+  Heritage heritage;
 };
+static_assert(sizeof(Vote) <= hostccl::kExchangeBytes);
+
+// By rank.
+Error vote(Communicator& main, const Vote& mine, std::vector<Vote>* all, Deadline deadline) {
+  all->resize(static_cast<size_t>(main.size()));
+  return main.exchange(OpKind::kRegroup, &mine, sizeof(mine), all->data(), deadline);
+}
 
 Error could_not(const Communicator& main, int rank) {
   ErrorDetail detail;
@@ -105,17 +115,18 @@ WorkPtr Backend::regroup(int64_t uuid, const std::vector<std::string>& handles, 
   auto work = make_work(OpKind::kRegroup, {}, {});
   auto state = std::make_shared<TensorOp>(OpKind::kRegroup);
   work->follow(state);
-  begin_regroup(std::move(members), Deadline::after(timeout_ns(timeout)), std::move(state));
+  const bool on_gpu = serves_gpu();
+  const at::Device device = on_gpu ? c10::impl::VirtualGuardImpl(at::kCUDA).getDevice() : at::Device(at::kCPU);
+  begin_regroup({std::move(members), Deadline::after(timeout_ns(timeout)), device, std::move(state)});
   return work;
 }
 
-void Backend::begin_regroup(Membership members, Deadline deadline, std::shared_ptr<TensorOp> state) {
+void Backend::begin_regroup(Regroup regroup) {
   lanes_->pause("the group is being regrouped");
   // The thread keeps the backend: it must not go while its communicators are exchanged.
   auto self = c10::intrusive_ptr<Backend>::reclaim_copy(this);
-  auto thread = start_thread("pycomms-regroup", [self = std::move(self), members = std::move(members), deadline,
-                                                 state = std::move(state)]() mutable {
-    self->regroup_now(members, deadline, state);
+  auto thread = start_thread("pycomms-regroup", [self = std::move(self), regroup = std::move(regroup)]() mutable {
+    self->regroup_now(regroup);
     self.reset();
   });
   if (thread.is_ok()) {
@@ -133,30 +144,31 @@ void Backend::end_regroup_thread() {
   regroup_thread_.join();
 }
 
-void Backend::regroup_now(const Membership& members, Deadline deadline, const std::shared_ptr<TensorOp>& state) {
+void Backend::regroup_now(const Regroup& regroup) {
   const auto is_live = std::make_shared<std::atomic<bool>>(false);
-  const std::shared_ptr<Lanes> made = successor_of(*lanes_, members, is_live);
+  const std::shared_ptr<Lanes> made = successor_of(*lanes_, regroup.members, is_live);
   const std::shared_ptr<Communicator>& main = made->main();
-  main->begin(state);  // it ends with the successor, if that is aborted
+  main->begin(regroup.state);  // it ends with the successor, if that is aborted
   set_successor(made);
   remember_group(made);
 
   std::shared_ptr<Lanes> useless = made;
+  std::unique_ptr<Communicator> intermediate;
   RegroupProbe::of_process().reached("before_prepare");
-  Error failed = prepare(*made, deadline);
+  Error failed = prepare(*made, regroup.deadline);
   RegroupProbe::of_process().reached("prepared");
   if (!failed) {
     visitors_.close();  // calls that were inside end with the operations that have been cancelled
-    failed = agree(*main, visitors_.wait_until_empty(deadline), deadline);
+    failed = agree(regroup, *made, visitors_.wait_until_empty(regroup.deadline), &intermediate);
     is_live->store(!failed);
-    if (!failed) useless = exchange_lanes(made, members);
+    if (!failed) useless = exchange_lanes(made, regroup.members);
     visitors_.open();
   }
   if (!failed) RegroupProbe::of_process().reached("committed");
   set_successor(nullptr);
   if (failed) lanes_->end_pause();
   is_regrouping_ = false;
-  main->end(*state, failed);
+  main->end(*regroup.state, failed);
   useless->abort(failed ? "the regroup has failed" : "the group was regrouped");
 }
 
@@ -171,13 +183,25 @@ Error Backend::prepare(Lanes& made, Deadline deadline) {
 }
 
 // The second half: all say how it went with them, and it has gone well if it has with all.
-Error Backend::agree(Communicator& main, bool is_well, Deadline deadline) {
-  const Vote mine{is_well ? 1 : 0};
-  std::vector<Vote> all(static_cast<size_t>(main.size()));
-  if (Error error = main.exchange(OpKind::kRegroup, &mine, sizeof(mine), all.data(), deadline)) return error;
+Error Backend::agree(const Regroup& regroup, Lanes& made, bool is_well, std::unique_ptr<Communicator>* intermediate) {
+  Communicator& main = *made.main();
+  std::vector<Vote> all;
+  if (Error error = vote(main, {is_well ? 1 : 0, heritage()}, &all, regroup.deadline)) return error;
+  std::vector<Heritage> heritages;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].yes == 0) return could_not(main, static_cast<int>(rank));
+    heritages.push_back(all[rank].heritage);
   }
+  const Succession how = decide_succession(heritages);
+  if (how.way != Succession::Way::kOfOld) return {};
+  std::shared_ptr<DeviceGroup> on_gpu;
+  try {
+    on_gpu = continue_on_device(how, made, regroup.device, regroup.deadline, intermediate);
+  } catch (const std::exception&) {  // no such GPU here, or no thread: then it is made anew
+  }
+  const Vote mine{on_gpu != nullptr ? 1 : 0, {}};
+  if (Error error = vote(main, mine, &all, regroup.deadline)) return error;
+  if (std::all_of(all.begin(), all.end(), [](const Vote& one) { return one.yes != 0; })) made.adopt(std::move(on_gpu));
   return {};
 }
 

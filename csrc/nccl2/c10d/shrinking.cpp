@@ -142,7 +142,7 @@ Error Backend::make_shrunk(const std::vector<int>& members, const DeviceGroup* p
   std::unique_ptr<Communicator> child;
   const auto how = aborts ? Communicator::Shrink::kRevoke : Communicator::Shrink::kWhenIdle;
   if (Error error = parent->communicator().shrink(excluded, how, on_gpu, &child)) return error;
-  (*lanes)->adopt(DeviceGroup::around(*parent, std::move(child), options.is_high_priority_stream, ask));
+  (*lanes)->adopt(DeviceGroup::around(parent->device(), options.is_high_priority_stream, std::move(child), ask));
   return {};
 }
 

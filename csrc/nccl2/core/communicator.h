@@ -74,6 +74,12 @@ class Communicator final : private FailureSource {
   // With kRevoke it cancels what is in flight and is of no use afterwards, whether that worked or not.
   enum class Shrink { kWhenIdle, kRevoke };
   Error shrink(std::vector<int> excluded, Shrink how, CommunicatorOptions child, std::unique_ptr<Communicator>* result);
+  // Of one that is to grow, on one of its members: the newcomers need it, and this member gives it to grow() as well.
+  Error unique_id_to_grow(UniqueId* id);
+  // Collective over the members and the newcomers: a communicator of all, connected. The members keep their ranks.
+  Error grow(const UniqueId* id, CommunicatorOptions child, std::unique_ptr<Communicator>* result);
+  // On a newcomer, instead of start().
+  Error join_grown(const UniqueId& id, Deadline deadline);
   bool can_shrink() const { return engine_.nccl.comm_shrink != nullptr && state() == LifeState::kReady; }
 
   // Waits for what is in flight and gives the engine's memory back to the device; every member does the same. Operations
@@ -101,6 +107,8 @@ class Communicator final : private FailureSource {
   int64_t timeout() const { return timeout_.load(std::memory_order_relaxed); }
   void set_timeout(int64_t ns) { timeout_.store(ns, std::memory_order_relaxed); }
 
+  // The same on all members, and of no other communicator; 0 when it was made of another one. After start().
+  uint64_t identity() const { return identity_; }
   uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
 
   // For what cannot be done beside operations; the error says what.
@@ -171,6 +179,7 @@ class Communicator final : private FailureSource {
   std::atomic<int>& pending_of(OpKind kind) { return is_receive(kind) ? receives_ : owed_; }
 
   Error exchange_ids(std::vector<UniqueId>* ids, Deadline deadline);
+  Error prepare_child(OpKind kind, Deadline deadline);
   nccl_abi::Config begin_child(const CommunicatorOptions& child, Deadline deadline) const;
   Error cannot(OpKind kind, const std::string& hint) const;
   void adopt(CommHandle comm);
@@ -217,6 +226,7 @@ class Communicator final : private FailureSource {
   bool is_drained_ = false;                // set by shutdown()
   std::unique_ptr<Rendezvous> rendezvous_;
   std::atomic<bool> started_{false};
+  uint64_t identity_ = 0;
   CommHandle comm_ = nullptr;  // set before kConnecting, constant until the gate is closed and empty
 };
 

@@ -11,8 +11,7 @@ Error Communicator::split(int color, CommunicatorOptions child, int key, std::un
   const Deadline deadline = Deadline::after(std::min(child.timeout, timeout()));
   const GateHolder inside(gate_);
   if (!inside || was_forked()) return check(OpKind::kSplit);
-  if (Error error = become_ready(deadline)) return error;
-  if (Error error = wait_until_idle(OpKind::kSplit, deadline)) return error;
+  if (Error error = prepare_child(OpKind::kSplit, deadline)) return error;
   nccl_abi::Config config = begin_child(child, deadline);
   CommHandle comm = nullptr;
   EngineResult made = engine_.nccl.comm_split(comm_, color, key, &comm, &config);
@@ -37,8 +36,8 @@ Error Communicator::await_child(OpKind kind, EngineResult* result, const std::fu
           ErrorKind::kTimeout,
           std::string(traits(kind).name) + ": not all members have made the new communicator by the deadline"));
     }
-    const char* const doing = kind == OpKind::kSplit ? "splitting" : "shrinking";
-    if (Error error = interruption(doing, outer, now, &next_poll)) return fail(std::move(error));
+    const std::string doing = std::string("in ") + traits(kind).name;
+    if (Error error = interruption(doing.c_str(), outer, now, &next_poll)) return fail(std::move(error));
     *result = async_state(engine_.nccl, comm_);
   }
   return {};
@@ -53,11 +52,10 @@ Error Communicator::shrink(std::vector<int> excluded, Shrink how, CommunicatorOp
   if (revokes) {
     // What is in flight ends as cancelled before the engine stops it: whatever it leaves behind is no result.
     const Error why = make_error(ErrorKind::kRevoked, "it was shrunk and its operations were aborted");
-    if (!lifecycle_.end(LifeState::kRevoked, why)) return first_error();
+    if (!lifecycle_.end(LifeState::kRevoked, why) && state() != LifeState::kRevoked) return first_error();
     lane_->in_flight().cancel_all(why);
-  } else {
-    if (Error error = become_ready(deadline)) return error;
-    if (Error error = wait_until_idle(OpKind::kShrink, deadline)) return error;
+  } else if (Error error = prepare_child(OpKind::kShrink, deadline)) {
+    return error;
   }
   nccl_abi::Config config = begin_child(child, deadline);
   CommHandle comm = nullptr;
@@ -80,6 +78,51 @@ Error Communicator::shrink(std::vector<int> excluded, Shrink how, CommunicatorOp
   if (Error error = made->become_ready(deadline)) return error;
   *result = std::move(made);
   return {};
+}
+
+Error Communicator::unique_id_to_grow(UniqueId* id) {
+  const GateHolder inside(gate_);
+  if (!inside || was_forked()) return check(OpKind::kGrow);
+  const EngineResult given = engine_.nccl.comm_get_unique_id(comm_, id);
+  return given == nccl_abi::kSuccess ? Error() : explain_served(given, OpKind::kGrow, 0);
+}
+
+Error Communicator::grow(const UniqueId* id, CommunicatorOptions child, std::unique_ptr<Communicator>* result) {
+  const Deadline deadline = Deadline::after(child.timeout);
+  const GateHolder inside(gate_);
+  if (!inside || was_forked()) return check(OpKind::kGrow);
+  if (Error error = prepare_child(OpKind::kGrow, deadline)) return error;
+  nccl_abi::Config config = begin_child(child, deadline);
+  CommHandle comm = nullptr;
+  EngineResult grown = engine_.nccl.comm_grow(comm_, child.size, id, -1, &comm, &config);
+  std::unique_ptr<Communicator> made;
+  const auto outer = child.outer;
+  if (comm != nullptr) {
+    made = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
+    made->adopt(comm);
+  }
+  if (Error error = await_child(OpKind::kGrow, &grown, outer, deadline)) return error;
+  if (grown != nccl_abi::kSuccess || made == nullptr) return explain_served(grown, OpKind::kGrow, 0);
+  if (Error error = made->become_ready(deadline)) return error;
+  *result = std::move(made);
+  return {};
+}
+
+Error Communicator::join_grown(const UniqueId& id, Deadline deadline) {
+  started_.store(true);
+  nccl_abi::Config config = begin_child(options_, deadline);
+  CommHandle comm = nullptr;
+  const EngineResult result = engine_.nccl.comm_grow(nullptr, size(), &id, rank(), &comm, &config);
+  if (comm != nullptr) adopt(comm);
+  if (result != nccl_abi::kSuccess && result != nccl_abi::kInProgress) return explain_served(result, OpKind::kGrow, 0);
+  return become_ready(deadline);
+}
+
+// One that is paused is ready, and idle.
+Error Communicator::prepare_child(OpKind kind, Deadline deadline) {
+  if (state() == LifeState::kRegrouping) return {};
+  if (Error error = become_ready(deadline)) return error;
+  return wait_until_idle(kind, deadline);
 }
 
 nccl_abi::Config Communicator::begin_child(const CommunicatorOptions& child, Deadline deadline) const {

@@ -6,12 +6,23 @@
 #include "nccl2/core/roots.h"
 
 namespace pycomms {
+namespace {
+
+// A fingerprint (FNV-1a); never 0.
+uint64_t identity_of(const UniqueId& id) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : id.internal) hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
+  return hash | 1;
+}
+
+}  // namespace
 
 Error Communicator::start() {
   if (rendezvous_ == nullptr || started_.exchange(true)) return {};
   const Deadline deadline = Deadline::after(timeout());
   std::vector<UniqueId> ids;
   if (Error error = exchange_ids(&ids, deadline)) return fail(std::move(error));
+  identity_ = identity_of(ids.front());
 
   nccl_abi::Config config;
   config.blocking = 0;
@@ -79,7 +90,7 @@ Error Communicator::become_ready(Deadline deadline) {
 
     const int64_t now = now_ns();
     if (deadline.passed(now)) return make_error(ErrorKind::kTimeout, "it is still connecting: not all ranks have come");
-    if (Error error = interruption("connecting", options_.outer, now, &next_poll)) return error;
+    if (Error error = interruption("while connecting", options_.outer, now, &next_poll)) return error;
     backoff.pause();
   }
 }
@@ -89,7 +100,7 @@ Error Communicator::interruption(const char* doing, const std::function<Error()>
   if (now < *next_poll) return {};
   *next_poll = now + kInterruptPoll;
   if (options_.interrupted != nullptr && options_.interrupted()) {
-    return make_error(ErrorKind::kInterrupted, std::string("interrupted while ") + doing);
+    return make_error(ErrorKind::kInterrupted, std::string("interrupted ") + doing);
   }
   return outer ? outer() : Error();
 }

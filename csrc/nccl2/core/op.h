@@ -35,6 +35,7 @@ namespace pycomms {
   X(kConnect, "connect", "nccl2:connect")                                                                      \
   X(kSplit, "split", "nccl2:split")                                                                            \
   X(kShrink, "shrink", "nccl2:shrink")                                                                         \
+  X(kGrow, "grow", "nccl2:grow")                                                                               \
   X(kRegroup, "regroup", "nccl2:regroup")                                                                      \
   X(kSuspend, "suspend", "nccl2:suspend")                                                                      \
   X(kResume, "resume", "nccl2:resume")                                                                         \
