@@ -56,7 +56,8 @@ def _begin(rank: int, members: list[int]) -> None:
 
 
 def _calls() -> tuple[int, int, int]:
-    return tuple(nccl().calls(name) for name in ("ncclCommSplit", "ncclCommShrink", "ncclCommGrow"))  # type: ignore[return-value]
+    calls = nccl().calls
+    return calls("ncclCommSplit"), calls("ncclCommShrink"), calls("ncclCommGrow")
 
 
 def change_members(rank: int, world: int, old: list[int], new: list[int], split: int, shrink: int, grow: int) -> None:
@@ -147,7 +148,9 @@ def killed(rank: int, world: int, victim: int) -> None:
     rest = [one for one in range(world) if one != victim]
     gpu_backend().regroup(uuid=7, handles=_handles("all", rest), timeout=WAIT).wait()
     assert (dist.get_rank(), dist.get_world_size()) == (rest.index(rank), world - 1)
+    assert _calls() == (0, 1, 0)
     _check(world - 1)
+    assert nccl().calls("ncclCommInitRankConfig") == 1
 
 
 @pytest.mark.parametrize(("world", "victim"), [(2, 0), (2, 1), (4, 0), (4, 2), (4, 3)])

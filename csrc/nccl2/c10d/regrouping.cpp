@@ -20,6 +20,7 @@ namespace pycomms::c10d_backend {
 namespace {
 
 constexpr const char* kOp = "regroup";
+constexpr int64_t kEngineGrace = 1 * kSecond;  // its own deadline comes first: it names who is missing
 
 // What each member says to the others when what it can do by itself has gone well, or has not.
 struct Vote {
@@ -177,7 +178,7 @@ Error Backend::prepare(Lanes& made, Deadline deadline) {
   Communicator& main = *made.main();
   main.set_timeout(std::max<int64_t>(deadline.left(), 1));
   if (Error error = main.start()) return error;
-  if (Error error = main.become_ready(deadline)) return error;
+  if (Error error = main.become_ready(Deadline::at(deadline.ns() + kEngineGrace))) return error;
   main.set_timeout(to_ns(options_->timeout));
   return {};
 }

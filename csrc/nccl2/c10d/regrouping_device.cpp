@@ -33,8 +33,9 @@ Heritage Backend::heritage() const {
   const auto device = lanes_->device_if_made();
   if (device == nullptr) return mine;
   const Communicator& old = device->communicator();
-  const bool is_calm = old.state() == LifeState::kRegrouping;
-  if (!is_calm && old.state() != LifeState::kRevoked) return mine;  // the engine has let go of it
+  const LifeState state = old.state();
+  const bool is_calm = state == LifeState::kRegrouping;
+  if (!is_calm && state != LifeState::kRevoked && state != LifeState::kFailed) return mine;  // the engine has none
   mine.identity = communicator_->identity();
   mine.rank = old.rank();
   mine.size = old.size();

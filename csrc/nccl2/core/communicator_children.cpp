@@ -52,7 +52,8 @@ Error Communicator::shrink(std::vector<int> excluded, Shrink how, CommunicatorOp
   if (revokes) {
     // What is in flight ends as cancelled before the engine stops it: whatever it leaves behind is no result.
     const Error why = make_error(ErrorKind::kRevoked, "it was shrunk and its operations were aborted");
-    if (!lifecycle_.end(LifeState::kRevoked, why) && state() != LifeState::kRevoked) return first_error();
+    lifecycle_.end(LifeState::kRevoked, why);
+    if (state() == LifeState::kClosed) return first_error();
     lane_->in_flight().cancel_all(why);
   } else if (Error error = prepare_child(OpKind::kShrink, deadline)) {
     return error;

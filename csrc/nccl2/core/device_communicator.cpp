@@ -10,6 +10,7 @@ namespace pycomms {
 namespace {
 
 constexpr int64_t kAskMembersEvery = 5 * kMillisecond;
+constexpr int64_t kRevoking = 10 * kSecond;
 // A member that has left may have done its part of what is still in flight here, behind other work of this device.
 constexpr int64_t kAfterLeaving = 5 * kSecond;
 
@@ -234,11 +235,26 @@ Error DeviceCommunicator::make_error(ErrorKind kind, OpKind op, uint64_t sequenc
 void DeviceCommunicator::lose(Error why) {
   const Error first = communicator_->fail(std::move(why));
   communicator_->lane_->in_flight().cancel_all(first);
-  if (!communicator_->stop(first.detail().message)) return;
-  Reaper::instance().abort(
-      {&communicator_->engine_.nccl, [self = shared_from_this()] { return self->communicator_->release_handle(); },
-       [self = shared_from_this()] { self->communicator_->forget_memory(); }},
-      Reaper::Wait::kNo);
+  if (lost_.exchange(true)) return;
+  Reaper::instance().abort({&communicator_->engine_.nccl, [self = shared_from_this()] { return self->let_go(); },
+                            [self = shared_from_this()] { self->communicator_->forget_memory(); }},
+                           Reaper::Wait::kNo);
+}
+
+// Stops what the engine has in flight. A regroup may make another communicator of one that was revoked; what cannot be revoked
+// is aborted.
+CommHandle DeviceCommunicator::let_go() {
+  if (revoke()) return nullptr;
+  if (!communicator_->stop(communicator_->first_error().detail().message)) return nullptr;
+  return communicator_->release_handle();
+}
+
+bool DeviceCommunicator::revoke() {
+  Communicator& c = *communicator_;
+  const GateHolder inside(c.gate_);
+  if (!inside || c.engine_.nccl.comm_revoke == nullptr) return false;
+  const EngineResult revoked = c.engine_.nccl.comm_revoke(c.comm_, nccl_abi::kRevokeDefault);
+  return Communicator::settle(c.engine_, c.comm_, revoked, Deadline::after(kRevoking)) == nccl_abi::kSuccess;
 }
 
 }  // namespace pycomms

@@ -1,6 +1,6 @@
 // A communicator whose operations run on streams of a device. It issues them with marks around them, and the supervisor
 // follows the marks: an operation that has passed ends, one that is overdue, or a failure that the engine reports, fails the
-// communicator. It is then aborted by the reaper, because engines may block for long in that.
+// communicator. It is then revoked, or aborted, by the reaper, because engines may block for long in that.
 //
 // Any thread; operations are issued by one thread at a time. Must not know: torch, CUDA.
 #pragma once
@@ -110,6 +110,8 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   Error ask_members(int64_t now);
   Error overdue(const DeviceOp& op) const;
   void lose(Error why);
+  CommHandle let_go();
+  bool revoke();
 
   const std::shared_ptr<Communicator> communicator_;
   DeviceEvents& events_;
@@ -117,6 +119,7 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   int64_t asked_members_ = 0;               // of the supervisor's thread, as the next two
   int64_t head_since_ = 0;                  // when the first in flight became the first; 0: not seen yet
   int64_t left_since_ = 0;                  // when a member was seen to have left; 0: none
+  std::atomic<bool> lost_{false};
   std::optional<GateHolder> block_inside_;  // of the issuing thread: while a block is open
 
   std::mutex mutex_;
