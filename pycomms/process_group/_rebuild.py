@@ -21,7 +21,7 @@ from pycomms._config import config
 from pycomms.process_group import _tables
 from pycomms.process_group._exchange import Deadline, share
 from pycomms.process_group._memberships import Memory
-from pycomms.process_group._recipes import Contribution, Place, Plan, Recipe, derived_uuid, membership_of, plan
+from pycomms.process_group._recipes import Contribution, Place, Plan, Recipe, Seat, derived_uuid, membership_of, plan
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import GroupName
@@ -129,7 +129,7 @@ def _recipe(group: dist.ProcessGroup, default: dist.ProcessGroup, membership: st
         of_all=len(ranks) == len(dist.get_process_group_ranks(default)),
         membership=membership,
         version=0,
-        places=tuple(Place(rank=rank) for rank in ranks),
+        places=tuple(Place(seat=Seat(membership=membership, rank=rank)) for rank in ranks),
         settings={
             **settings,
             "nan_check": "" if options.nan_check is None else options.nan_check.name,

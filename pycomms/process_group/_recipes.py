@@ -19,10 +19,18 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """rank: of the default group, in the membership of the recipe, or (vacant) the one that its last member had."""
+class Seat:
+    """Who that was: `rank` of the default group in a membership."""
 
+    membership: str
     rank: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The seat of its member; vacant: the last one that its member had."""
+
+    seat: Seat
     vacant: bool = False
 
 
@@ -33,7 +41,7 @@ class Recipe:
     name: str
     born: str  # the membership of the default group that it was made in
     of_all: bool
-    membership: str  # the one that the ranks of its places are of
+    membership: str  # the one that its members have their seats in
     version: int  # grows with each rebuild
     places: tuple[Place, ...]  # in the order of its ranks
     settings: Mapping[str, Any]
@@ -43,12 +51,15 @@ class Recipe:
         return f"{self.name}@" if self.of_all else f"{self.name}@{self.born}"
 
     def to_json(self) -> dict[str, Any]:
-        places = [[place.rank, place.vacant] for place in self.places]
+        places = [[place.seat.membership, place.seat.rank, place.vacant] for place in self.places]
         return {**vars(self), "places": places, "settings": dict(self.settings)}
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> Recipe:
-        places = tuple(Place(rank=rank, vacant=vacant) for rank, vacant in raw["places"])
+        places = tuple(
+            Place(seat=Seat(membership=membership, rank=rank), vacant=vacant)
+            for membership, rank, vacant in raw["places"]
+        )
         return Recipe(**{**raw, "places": places})
 
 
@@ -103,48 +114,87 @@ def plan(brought: Sequence[Contribution], membership: str) -> list[Plan]:
             known = newest.get(recipe.key)
             if known is None or recipe.version > known.version:
                 newest[recipe.key] = recipe
-    taken: dict[int, set[str]] = {rank: set(one.names) for rank, one in enumerate(brought)}
+    recipes = [newest[key] for key in sorted(newest)]
+    settled = {recipe.key: _settle_survivors(recipe, brought) for recipe in recipes if not recipe.of_all}
+    heirs = _heirs(settled, {recipe.key: recipe.membership for recipe in recipes}, brought)
+    taken = [set(one.names) for one in brought]
     plans = []
-    for key in sorted(newest):
-        made = _plan_all(newest[key], brought, taken) if newest[key].of_all else _plan(newest[key], brought, taken)
-        for rank in made.joining:
-            taken[rank].add(made.recipe.name)
-        plans.append(replace(made, recipe=replace(made.recipe, membership=membership)))
+    for recipe in recipes:
+        seated, joining = (
+            _seat_all(recipe, brought, taken)
+            if recipe.of_all
+            else _seat(settled[recipe.key], heirs, [recipe.name in names for names in taken])
+        )
+        for rank in joining:
+            taken[rank].add(recipe.name)
+        places = tuple(
+            gone if rank is None else Place(seat=Seat(membership=membership, rank=rank)) for rank, gone in seated
+        )
+        plans.append(
+            Plan(
+                recipe=replace(recipe, membership=membership, version=recipe.version + 1, places=places),
+                members=tuple(rank for rank, _ in seated if rank is not None),
+                joining=frozenset(joining),
+            )
+        )
     return plans
 
 
-def _plan_all(recipe: Recipe, brought: Sequence[Contribution], taken: Mapping[int, set[str]]) -> Plan:
-    holding = {rank for rank, one in enumerate(brought) if one.recipe(recipe.key)}
-    joining = {rank for rank in range(len(brought)) if rank not in holding and recipe.name not in taken[rank]}
-    members = tuple(sorted(holding | joining))
-    places = tuple(Place(rank=rank) for rank in members)
-    again = replace(recipe, version=recipe.version + 1, places=places)
-    return Plan(recipe=again, members=members, joining=frozenset(joining))
+# A place: the new rank of its member, or None, and what it is then.
+_Seated = list[tuple[int | None, Place]]
 
 
-def _plan(recipe: Recipe, brought: Sequence[Contribution], taken: Mapping[int, set[str]]) -> Plan:
+def _settle_survivors(recipe: Recipe, brought: Sequence[Contribution]) -> _Seated:
     holders = {
         one.ranks[recipe.membership]: rank
         for rank, one in enumerate(brought)
         if recipe.membership in one.ranks and one.recipe(recipe.key)
     }
-    places: list[Place] = []
-    joining: set[int] = set()
-    for place in recipe.places:
-        holder = None if place.vacant else holders.get(place.rank)
-        if holder is None and _may_join(place.rank, recipe, brought, taken) and place.rank not in joining:
-            holder = place.rank
-            joining.add(holder)
-        places.append(Place(rank=place.rank, vacant=True) if holder is None else Place(rank=holder))
-    again = replace(recipe, version=recipe.version + 1, places=tuple(places))
-    members = tuple(place.rank for place in places if not place.vacant)
-    return Plan(recipe=again, members=members, joining=frozenset(joining))
+    return [
+        (None if place.vacant else holders.get(place.seat.rank), replace(place, vacant=True)) for place in recipe.places
+    ]
 
 
-def _may_join(rank: int, recipe: Recipe, brought: Sequence[Contribution], taken: Mapping[int, set[str]]) -> bool:
-    if rank >= len(brought):
-        return False
-    return brought[rank].fresh and recipe.membership not in brought[rank].ranks and recipe.name not in taken[rank]
+def _heirs(
+    settled: Mapping[str, _Seated], memberships: Mapping[str, str], brought: Sequence[Contribution]
+) -> dict[Seat, int]:
+    """Whose places are taken, and by which new rank. A newcomer is the heir of one: rather of one that was alive until
+    now than of one whose places have long been vacant.
+    """
+    gone: dict[int, set[tuple[bool, Seat]]] = {}
+    for key, seated in settled.items():
+        for rank, place in seated:
+            if rank is None:
+                long_ago = place.seat.membership != memberships[key]
+                gone.setdefault(place.seat.rank, set()).add((long_ago, place.seat))
+    heirs = {}
+    for rank, candidates in gone.items():
+        if rank < len(brought) and brought[rank].fresh:
+            known = brought[rank].ranks
+            others = [one for one in candidates if one[1].membership not in known]
+            if others:
+                heirs[min(others, key=lambda one: (one[0], one[1].membership))[1]] = rank
+    return heirs
+
+
+def _seat(settled: _Seated, heirs: Mapping[Seat, int], named: Sequence[bool]) -> tuple[_Seated, set[int]]:
+    seated: _Seated = []
+    joining = set()
+    for rank, place in settled:
+        heir = heirs.get(place.seat) if rank is None else None
+        if heir is not None and not named[heir]:
+            joining.add(heir)
+            seated.append((heir, place))
+        else:
+            seated.append((rank, place))
+    return seated, joining
+
+
+def _seat_all(recipe: Recipe, brought: Sequence[Contribution], taken: Sequence[set[str]]) -> tuple[_Seated, set[int]]:
+    holding = {rank for rank, one in enumerate(brought) if one.recipe(recipe.key)}
+    joining = {rank for rank in range(len(brought)) if rank not in holding and recipe.name not in taken[rank]}
+    nobody = Place(seat=Seat(membership=recipe.membership, rank=0), vacant=True)
+    return [(rank, nobody) for rank in sorted(holding | joining)], joining
 
 
 def membership_of(uuid: int, handles: Iterable[str]) -> str:

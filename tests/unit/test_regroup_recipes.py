@@ -14,6 +14,7 @@ from pycomms.process_group._recipes import (
     Place,
     Plan,
     Recipe,
+    Seat,
     derived_uuid,
     membership_of,
     plan,
@@ -39,7 +40,7 @@ class World:
             of_all=len(members) == len(self.order),
             membership=self.membership,
             version=0,
-            places=tuple(Place(rank=rank) for rank in ranks),
+            places=tuple(Place(seat=Seat(membership=self.membership, rank=rank)) for rank in ranks),
             settings={},
         )
         for number in members:
@@ -74,7 +75,7 @@ class World:
         found: dict[str, list[int]] = {}
         for number in self.order:
             for recipe in self.of[number].recipes:
-                believed = [self.order[place.rank] for place in recipe.places if not place.vacant]
+                believed = [self.order[place.seat.rank] for place in recipe.places if not place.vacant]
                 assert found.setdefault(recipe.key.partition("@")[0], believed) == believed
                 assert number in believed
         return found
@@ -125,6 +126,15 @@ def test_a_vacant_place_is_kept() -> None:
     world.newcomer(4)
     world.regroup([0, 4, 2, 3], "third")
     assert world.members() == {"even": [0, 2], "odd": [4, 3], "all": [0, 4, 2, 3]}
+
+
+def test_a_newcomer_is_the_heir_of_one() -> None:
+    """Rank 0 has died twice: the first was even, the second odd."""
+    world = even_and_odd(6)
+    world.regroup([1, 2, 3, 4], "second")
+    world.newcomer(6)
+    world.regroup([6, 2, 3, 4], "third")
+    assert world.members() == {"even": [2, 4], "odd": [6, 3], "all": [6, 2, 3, 4]}
 
 
 def test_order_within_a_group_is_kept_and_all_follows_the_ranks() -> None:
