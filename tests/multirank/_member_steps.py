@@ -42,14 +42,22 @@ class Place:
 
 
 def follow(rank: int, world: int) -> None:
-    """Does what the test says until it says no more. Every step is answered."""
+    """Does what the test says until it says no more. Every step is answered, with what it returned or raised; a failed
+    assertion is no answer but the end.
+    """
     while (step := context().hear()) is not None:
         returned: list[Any] = []
+        wrong: list[AssertionError] = []
 
-        def perform(step: Step = step, returned: list[Any] = returned) -> None:
-            returned.append(resolve(step.target)(*step.args))
+        def perform(step: Step = step, returned: list[Any] = returned, wrong: list[AssertionError] = wrong) -> None:
+            try:
+                returned.append(resolve(step.target)(*step.args))
+            except AssertionError as err:
+                wrong.append(err)
 
         caught = catch(perform)
+        if wrong:
+            raise wrong[0]
         context().tell(caught if caught is not None else Returned(returned[0]))
 
 

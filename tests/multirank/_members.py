@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from . import _member_steps as steps
 from ._errors import Caught
-from ._harness import Died, Ranks
+from ._harness import Died, Failed, Ranks
 from ._harness.job import reference_to
 
 ANSWER_S = 30.0
@@ -122,6 +122,8 @@ class Members:
         answer = self._run.answer(number, timeout)
         if isinstance(answer, Died):
             self._dead.add(number)
+        if isinstance(answer, Failed):
+            raise AssertionError(f"process {number} {answer.describe()}")
         return answer
 
     def __enter__(self) -> Self:

@@ -42,6 +42,11 @@ def check_subgroups(expected: dict[str, list[int]]) -> None:
             _check(groups[name], name, expected[name])
 
 
+def check_subgroup(name: str, ranks: list[int]) -> None:
+    assert dist.get_process_group_ranks(_groups()[name]) == ranks
+    _check(_groups()[name], name, ranks)
+
+
 def _check(group: Any, name: str, ranks: list[int]) -> None:
     mine = ranks.index(dist.get_rank())
     assert (dist.get_rank(group), dist.get_world_size(group)) == (mine, len(ranks))
