@@ -40,8 +40,6 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
         own.enable_reconfigure = True
     if config().deterministic or torch.are_deterministic_algorithms_enabled():
         turn_nvls_off()
-    if getattr(opts, "enable_reconfigure", False):  # torch >= 2.14: the members come later
-        own.connect = _C.Connect.LAZY
     _leave_at_exit()
     _name_membership(opts)
     parent = getattr(opts, "split_from", None)  # torch >= 2.14 splits groups of a bound device

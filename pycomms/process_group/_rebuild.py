@@ -74,7 +74,7 @@ def _regroup(
         key = one.recipe.key
         listed = [handles[member][key] for member in one.members]
         derived = derived_uuid(one.recipe.membership, str(uuid), key)
-        works.append(_backend(group).regroup(derived, listed, deadline.left()))
+        works.append(_backend(group).regroup(uuid=derived, handles=listed, timeout=deadline.left()))
         _backend(group).options.global_ranks_in_group = list(one.members)
     for work in works:
         work.wait()
@@ -85,7 +85,7 @@ def connect_over(default: dist.ProcessGroup, ranks: Sequence[int], own: _C.Optio
     deadline = Deadline(timeout)
     backend = _alone(own)
     handles = share(default, ranks, backend.regroup_handle(), deadline)
-    backend.regroup(derived_uuid(*handles), handles, deadline.left()).wait()
+    backend.regroup(uuid=derived_uuid(*handles), handles=handles, timeout=deadline.left()).wait()
     return backend
 
 

@@ -99,7 +99,7 @@ def regroup(
     given = set(handles) if isinstance(handles, (set, frozenset)) else list(handles)
     finish = _finish_default if chosen is c10d._get_default_group() else _finish_subgroup
     ending = finish(chosen, backend, uuid, sorted(given), deadline)
-    return _Regroup(backend.regroup(uuid, given, timeout), ending)
+    return _Regroup(backend.regroup(uuid=uuid, handles=given, timeout=timeout), ending)
 
 
 def on_regroup(callback: Callback) -> RemovableHandle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -80,6 +81,23 @@ def init_alone() -> None:
     )
 
 
+def init_without_members() -> None:
+    """As torch >= 2.14 has it: the communicator is made by the first regroup."""
+    import pycomms  # noqa: F401 - registers the backend
+
+    dist.init_process_group("nccl2", store=HashStore(), rank=0, world_size=1, enable_reconfigure=True)
+
+
+def handle_from_torch() -> str:
+    return c10d._get_reconfigure_handle()
+
+
+def regroup_by_torch(uuid: int, handles: Collection[str]) -> tuple[int, int]:
+    assert c10d._supports_reconfigure()
+    c10d._reconfigure(uuid, handles if isinstance(handles, set) else list(handles)).wait()
+    return dist.get_rank(), dist.get_world_size()
+
+
 def handle() -> str:
     import pycomms
 
@@ -88,7 +106,13 @@ def handle() -> str:
 
 def die_at(point: str) -> None:
     """The next regroup kills this process when it has come to this point."""
-    os.environ["PYCOMMS_TEST_REGROUP_STOP"] = point
+    from pycomms import _C
+
+    def die(reached: str) -> None:
+        if reached == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _C.set_regroup_probe(die)
 
 
 def regroup(uuid: int, handles: Collection[str], timeout: float) -> Place:

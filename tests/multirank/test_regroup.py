@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from torch.distributed import distributed_c10d
 
 from . import _member_steps as steps
 from . import _regroup_steps as states
@@ -66,6 +67,21 @@ def test_from_one_and_back(ranks: Ranks, world: int) -> None:
         members.regrouped(range(world))
         members.regrouped([0])
         members.regrouped(range(world))
+
+
+@pytest.mark.skipif(not hasattr(distributed_c10d, "_reconfigure"), reason="torch >= 2.14")
+def test_by_torch_and_by_us(ranks: Ranks) -> None:
+    """torch leaves its own tables as they were; ours sets them right."""
+    with Members(ranks, 4) as members:
+        members.ask(range(4), steps.init_without_members).values()
+        handles = list(members.ask(range(3), steps.handle_from_torch).values().values())
+        places = members.ask(range(3), steps.regroup_by_torch, members.uuid(), handles).values()
+        assert places == {0: (0, 3), 1: (1, 3), 2: (2, 3)}
+        assert set(members.ask(range(3), steps.total).values().values()) == {steps.total_of(3)}
+        members.regrouped([2, 3, 0])
+        handles = list(members.ask([2, 3, 0], steps.handle_from_torch).values().values())
+        places = members.ask([2, 3, 0], steps.regroup_by_torch, members.uuid(), set(handles)).values()
+        assert places == {2: (0, 3), 3: (1, 3), 0: (2, 3)}
 
 
 def test_alone_stays_usable(ranks: Ranks) -> None:
