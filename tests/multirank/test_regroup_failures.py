@@ -214,12 +214,14 @@ def _in_time(one: Caught) -> None:
 
 
 def test_a_member_is_frozen(ranks: Ranks) -> None:
-    """It is not dead, so only the deadline tells; it is named, and may come back for the retry."""
+    """It is not dead, so only the deadline tells; it may come back for the retry."""
     with Members(ranks, 3) as members:
         members.init(range(3))
         handles = members.handles(range(3))
         members.signal(1, signal.SIGSTOP)
-        for one in members.ask([0, 2], steps.regroup, members.uuid(), handles, 1.0).caught().values():
-            assert (one.kind, one.ranks) == ("CollectiveTimeout", (1,)), one
+        caught = members.ask([0, 2], steps.regroup, members.uuid(), handles, 1.0).caught()
+        for one in caught.values():
+            assert one.kind == "CollectiveTimeout", one
+            assert one.ranks in ((1,), ()), one  # not every one of them gets to know who it was
         members.signal(1, signal.SIGCONT)
         members.regrouped(range(3))
