@@ -134,6 +134,10 @@ class Link:
         self._received = bytearray(rest)
         return line.decode()
 
+    def quiet(self) -> bool:
+        """Whether nothing has come that is not yet received, and the other end is still there."""
+        return not self._received and not select.select([self._connection], [], [], 0.0)[0]
+
     def close(self) -> None:
         self._connection.close()
 

@@ -18,7 +18,16 @@ from pycomms.errors import (
     PeerFailure,
     PycommsError,
 )
-from pycomms.process_group import Connect, NanCheck, Options, shrink_group
+from pycomms.process_group import (
+    Connect,
+    NanCheck,
+    Options,
+    generation,
+    on_regroup,
+    regroup,
+    regroup_handle,
+    shrink_group,
+)
 
 __all__ = [
     "CollectiveMismatch",
@@ -36,8 +45,12 @@ __all__ = [
     "PycommsError",
     "__version__",
     "builtin_nccl2",
+    "generation",
     "nccl_version",
+    "on_regroup",
     "register",
+    "regroup",
+    "regroup_handle",
     "shrink_group",
 ]
 

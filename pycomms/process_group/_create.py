@@ -7,10 +7,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
+import torch.distributed as dist
 from torch._C._distributed_c10d import Backend
+from torch.distributed import distributed_c10d as c10d
 
 from pycomms import _C
 from pycomms._config import config, turn_nvls_off
+from pycomms.process_group._memberships import agree_on_first
+from pycomms.process_group._rebuild import connect_over
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import _DistributedBackendOptions
@@ -37,10 +41,30 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
     if config().deterministic or torch.are_deterministic_algorithms_enabled():
         turn_nvls_off()
     _leave_at_exit()
+    _name_membership(opts)
     parent = getattr(opts, "split_from", None)  # torch >= 2.14 splits groups of a bound device
     if isinstance(parent, _C.Backend):
         return parent.split(opts.store, opts.global_ranks_in_group, own)
+    default = _regrouped_default(opts)
+    if default is not None:
+        return connect_over(default, opts.global_ranks_in_group, own, opts.timeout)
     return _C.create(opts.store, opts.group_rank, opts.group_size, own, str(config().engine), config().vector_width)
+
+
+def _name_membership(opts: _DistributedBackendOptions) -> None:
+    """Of a default group of several: what it is called when it regroups, for groups may merge."""
+    group = getattr(opts, "process_group", None)
+    if group is not None and not opts.global_ranks_in_group and opts.group_size > 1:
+        agree_on_first(group, opts.store, opts.group_rank)
+
+
+def _regrouped_default(opts: _DistributedBackendOptions) -> dist.ProcessGroup | None:
+    """The default group, if this is to be a group of some of its members and they may have no store in common."""
+    if not opts.global_ranks_in_group:
+        return None
+    default = c10d._get_default_group()
+    backend = default._get_backend(torch.device("cpu"))
+    return default if isinstance(backend, _C.Backend) and backend.generation > 0 else None
 
 
 @cache

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, _register_process_group, _unregister_process_group
+from torch._C._distributed_c10d import PrefixStore
 from torch.distributed import distributed_c10d as c10d
 
 from pycomms import _C
+from pycomms.process_group import _tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from torch._C._distributed_c10d import Backend
-
-_DEVICES = ("cpu", "cuda")
 
 
 def shrink_group(
@@ -48,69 +46,35 @@ def shrink_group(
         pycomms.CollectiveMismatch: the callers want to exclude different ranks.
     """
     shrunk = group if group is not None else c10d._get_default_group()
-    backend = _backend_of(shrunk)
+    backend = _tables.backend_of(shrunk, "shrink_group")
     excluded = sorted(ranks_to_exclude)
     smaller = backend.shrink(excluded, int(bool(abort)), options)
     stay = [rank for index, rank in enumerate(dist.get_process_group_ranks(shrunk)) if index not in excluded]
     if shrunk is not c10d._get_default_group():
-        return _exchange(shrunk, smaller, {rank: index for index, rank in enumerate(stay)})
+        return _exchange(shrunk, smaller, stay)
     for other in [one for one in list(c10d._world.pg_map) if one is not shrunk]:
         other.abort()
-        _forget(other)
-    return _exchange(shrunk, smaller, {rank: rank for rank in range(len(stay))})
+        _tables.forget(other)
+    return _exchange(shrunk, smaller, range(len(stay)))
 
 
-def _backend_of(group: dist.ProcessGroup) -> _C.Backend:
-    if not isinstance(group, dist.ProcessGroup):
-        raise TypeError(f"shrink_group: group must be a ProcessGroup that this rank is a member of, got {group!r}")
-    if group not in c10d._world.pg_map:
-        raise ValueError(f"shrink_group: group {group.group_name} has ended: it was destroyed, or shrunk before")
-    backend = group._get_backend(torch.device("cpu"))
-    if not isinstance(backend, _C.Backend):
-        raise TypeError(f"shrink_group: the group's backend is {type(backend).__name__}, not one of pycomms")
-    return backend
-
-
-def _exchange(old: dist.ProcessGroup, backend: _C.Backend, group_rank_of: dict[int, int]) -> dist.ProcessGroup:
+def _exchange(old: dist.ProcessGroup, backend: _C.Backend, ranks: Sequence[int]) -> dist.ProcessGroup:
     """Ends the old group and tells torch about the new one, under the name and with the tag of its own."""
-    world = c10d._world
     is_default = old is c10d._get_default_group()
-    backend_name, store = world.pg_map[old]
-    backend_config, device = world.pg_backend_config[old], old.bound_device_id
-    description = f"{old.group_desc}:shrunk"
+    kind, description = _tables.Kind.of(old), f"{old.group_desc}:shrunk"
+    _, store = c10d._world.pg_map[old]
     old.abort()  # not shutdown(): that would wait for ranks that are gone
-    _forget(old)
-
+    _tables.forget(old)
     name = backend.options.group_name
-    new = dist.ProcessGroup(PrefixStore(f"{name}/", store), backend.rank(), backend.size())
-    kind = dist.ProcessGroup.BackendType.CUSTOM
-    new._set_default_backend(kind)
-    if device is not None:
-        new.bound_device_id = device
-    for each in _DEVICES:
-        new._register_backend(torch.device(each), kind, backend)
-    new._set_group_name(name)
-    new._set_group_desc(description)
-    world.pg_map[new] = (backend_name, store)
-    world.pg_names[new] = name
-    world.pg_backend_config[new] = backend_config
-    world.pg_group_ranks[new] = group_rank_of
-    world.pg_to_tag[new] = f"ptd:{name}"
-    for tag in ("", f"ptd:{name}"):
-        world.tags_to_pg.setdefault(tag, []).append(new)
-    _register_process_group(name, new)
+    new = _tables.new_group(
+        backend,
+        kind,
+        store=PrefixStore(f"{name}/", store),
+        name=name,
+        description=description,
+        tag=f"ptd:{name}",
+        ranks=ranks,
+    )
     if is_default:
         c10d._update_default_pg(new)
     return new
-
-
-def _forget(group: dist.ProcessGroup) -> None:
-    world = c10d._world
-    _unregister_process_group(world.pg_names.pop(group))
-    for known in (world.pg_map, world.pg_group_ranks, world.pg_backend_config, world.pg_coalesce_state):
-        known.pop(group, None)
-    world.pg_to_tag.pop(group, None)
-    for tag, groups in list(world.tags_to_pg.items()):
-        world.tags_to_pg[tag] = [one for one in groups if one is not group]
-        if not world.tags_to_pg[tag]:
-            del world.tags_to_pg[tag]

@@ -59,6 +59,10 @@ class Context:
         """Hands a message to the parent: `Run.told(rank)` waits for it."""
         self._parent.send(("told", message))
 
+    def hear(self) -> Any:
+        """Waits for the next message that the parent gave to `Run.send`. For functions on fresh workers."""
+        return self._parent.recv()  # ends when the parent does
+
 
 _current: Context | None = None
 

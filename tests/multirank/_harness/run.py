@@ -5,6 +5,7 @@ Used by the test's thread only.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections import deque
@@ -70,6 +71,19 @@ class Run:
             if rank in self._outcomes or not self._collect(self._deadline):
                 raise self._failure()
         return self._told[rank].popleft()
+
+    def send(self, rank: int, message: Any) -> None:
+        """Hands a message to the rank: `context().hear()` waits for it."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # dead: `answer` says so
+            self._workers[rank].connection.send(message)
+
+    def answer(self, rank: int, timeout: float) -> Any:
+        """The next message that the rank gave to `context().tell`, or the `Outcome` that came instead of it."""
+        deadline = min(self._deadline, time.monotonic() + timeout)
+        while not self._told[rank] and rank not in self._outcomes:
+            if not self._collect(deadline):
+                raise self._failure()
+        return self._told[rank].popleft() if self._told[rank] else self._outcomes[rank]
 
     def heard(self, rank: int) -> list[Any]:
         """All messages that have come from the rank so far and that `told` has not taken. Does not wait."""

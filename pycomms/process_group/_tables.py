@@ -1,0 +1,96 @@
+"""torch's Python tables of groups: what get_process_group_ranks() and its like look up. No other file writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store, _register_process_group, _unregister_process_group
+from torch.distributed import distributed_c10d as c10d
+
+from pycomms import _C
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import GroupName
+
+_DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What a group has in common with the one that it comes from."""
+
+    backend_name: str
+    backend_config: str
+    device: torch.device | None
+
+    @staticmethod
+    def of(group: dist.ProcessGroup) -> Kind:
+        world = c10d._world
+        return Kind(
+            backend_name=world.pg_map[group][0],
+            backend_config=world.pg_backend_config[group],
+            device=group.bound_device_id,
+        )
+
+
+def new_group(
+    backend: _C.Backend, kind: Kind, *, store: Store, name: GroupName, description: str, tag: str, ranks: Sequence[int]
+) -> dist.ProcessGroup:
+    """A group of torch around a backend. ranks: of the default group, in the order of its own."""
+    world = c10d._world
+    group = dist.ProcessGroup(store, backend.rank(), backend.size())
+    custom = dist.ProcessGroup.BackendType.CUSTOM
+    group._set_default_backend(custom)
+    if kind.device is not None:
+        group.bound_device_id = kind.device
+    for each in _DEVICES:
+        group._register_backend(torch.device(each), custom, backend)
+    group._set_group_name(name)
+    group._set_group_desc(description)
+    world.pg_map[group] = (kind.backend_name, store)
+    world.pg_names[group] = name
+    world.pg_backend_config[group] = kind.backend_config
+    world.pg_to_tag[group] = tag
+    for each in dict.fromkeys(("", tag)):
+        world.tags_to_pg.setdefault(each, []).append(group)
+    set_ranks(group, ranks)
+    _register_process_group(name, group)
+    return group
+
+
+def set_ranks(group: dist.ProcessGroup, ranks: Sequence[int]) -> None:
+    """Which ranks of the default group are in `group`, in the order of its own."""
+    c10d._world.pg_group_ranks[group] = {rank: index for index, rank in enumerate(ranks)}
+
+
+def forget(group: dist.ProcessGroup) -> None:
+    world = c10d._world
+    _unregister_process_group(world.pg_names.pop(group))
+    for known in (world.pg_map, world.pg_group_ranks, world.pg_backend_config, world.pg_coalesce_state):
+        known.pop(group, None)
+    world.pg_to_tag.pop(group, None)
+    for tag, groups in list(world.tags_to_pg.items()):
+        world.tags_to_pg[tag] = [one for one in groups if one is not group]
+        if not world.tags_to_pg[tag]:
+            del world.tags_to_pg[tag]
+
+
+def backend_of(group: dist.ProcessGroup, caller: str) -> _C.Backend:
+    """Ours, of a group that is alive.
+
+    Raises:
+        TypeError: it is not a group of this process, or of another backend.
+        ValueError: the group has ended.
+    """
+    if not isinstance(group, dist.ProcessGroup):
+        raise TypeError(f"{caller}: group must be a ProcessGroup that this rank is a member of, got {group!r}")
+    if group not in c10d._world.pg_map:
+        raise ValueError(f"{caller}: group {group.group_name} has ended: it was destroyed, or shrunk before")
+    backend = group._get_backend(torch.device("cpu"))
+    if not isinstance(backend, _C.Backend):
+        raise TypeError(f"{caller}: the group's backend is {type(backend).__name__}, not one of pycomms")
+    return backend
