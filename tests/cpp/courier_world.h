@@ -23,6 +23,7 @@ inline const net::Bytes16 kKey = net_test::bytes16(100);
 struct Member {
   std::unique_ptr<Segment> segment;
   std::unique_ptr<Courier> courier;
+  net::Mesh* mesh = nullptr;  // the courier's
   std::unique_ptr<PeerWatch> watch;
   std::unique_ptr<P2p> p2p;
   std::unique_ptr<Lane> lane;
@@ -92,7 +93,9 @@ class World {
                                                 Places(host_of_, rank), rank);
     member->courier = std::make_unique<Courier>(*member->segment);
     member->segment->set_remote(member->courier.get());
-    must(member->courier->start(join_as(rank, member->courier->sink())));
+    auto mesh = join_as(rank, member->courier->sink());
+    member->mesh = mesh.get();
+    must(member->courier->start(std::move(mesh)));
     member->watch = std::make_unique<PeerWatch>(*member->segment);
     const Patience patience{false, 1, pycomms::kMillisecond};
     member->p2p = std::make_unique<P2p>(*member->segment, patience);
