@@ -1,5 +1,6 @@
 #include "hostccl/courier.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/futex.h"
@@ -12,6 +13,7 @@ namespace {
 constexpr int64_t kBeatEvery = 250 * pycomms::kMillisecond;
 constexpr int64_t kNap = 500 * pycomms::kMicrosecond;  // while somebody else looks
 constexpr int64_t kGoodbye = 2 * pycomms::kSecond;
+constexpr const char* kClosedHere = "the communicator was closed";
 
 }  // namespace
 
@@ -43,6 +45,8 @@ Courier::~Courier() {
   stop_.store(true, std::memory_order_release);
   if (mesh_ != nullptr) mesh_->ring();
   if (thread_.joinable()) thread_.join();
+  is_leaving_.store(true, std::memory_order_release);
+  mesh_.reset();  // the endpoint's thread calls in here until it is gone
 }
 
 bool Courier::progress() {
@@ -90,20 +94,59 @@ void Courier::beat() {
   }
 }
 
-void Courier::close(pycomms::Deadline deadline) {
-  if (mesh_ == nullptr) return;
-  for (const int peer : elsewhere_) published(peer);
-  const auto held_up = [this] {
-    bool any = false;
-    for (const int peer : elsewhere_) any |= out_[static_cast<size_t>(peer)]->is_held_up.load();
-    return any;
-  };
-  while (held_up() && !deadline.passed()) {
+// --- leaving
+
+template <typename Done>
+void Courier::look_until(pycomms::Deadline deadline, Done done) {
+  while (!done() && !deadline.passed()) {
     mesh_->wait(pycomms::Deadline::after(std::min(kNap, deadline.left())));
     look();
   }
-  stop_.store(true, std::memory_order_release);  // whose link ends from here on is no news
-  mesh_->close("the communicator was closed", pycomms::Deadline::after(std::min(kGoodbye, deadline.left())));
+}
+
+// By this very call: another thread that tries to may not have been told yet that it cannot.
+bool Courier::has_sent_all() {
+  for (const int peer : elsewhere_) published(peer);
+  return std::none_of(elsewhere_.begin(), elsewhere_.end(), [this](int peer) {
+    return out_[static_cast<size_t>(peer)]->is_held_up.load(std::memory_order_acquire);
+  });
+}
+
+// What comes through this rank for others here too. Of a message that only they read it has passed over the end already.
+bool Courier::has_all_for_neighbours() const {
+  return std::all_of(served_.begin(), served_.end(), [this](int writer) {
+    const net::Link* const link = mesh_->find_link(writer);
+    const uint64_t needed = segment_.layout().shared_tail(segment_.base(), writer, rank_).value.load();
+    const uint64_t came = segment_.layout().shared_head(segment_.base(), writer).value.load();
+    return came >= needed || (link != nullptr && link->has_ended());
+  });
+}
+
+// That this rank has closed its communicator is told to one rank of a host. Those that it has sent something of their own
+// have taken it by then: they say so by ending the connection behind our goodbye.
+void Courier::take_leave_of_pairs(pycomms::Deadline deadline) {
+  std::vector<net::Link*> links;
+  for (const int peer : elsewhere_) {
+    net::Link* const link = mesh_->find_link(peer);
+    const bool is_port = std::find(ports_.begin(), ports_.end(), peer) != ports_.end();
+    if (link != nullptr && !is_port) links.push_back(link);
+  }
+  for (net::Link* const link : links) link->start_close(kClosedHere);
+  look_until(deadline, [&] {
+    return std::all_of(links.begin(), links.end(), [](const net::Link* link) { return link->has_ended(); });
+  });
+}
+
+void Courier::close(pycomms::Deadline deadline) {
+  if (mesh_ == nullptr) return;
+  const auto goodbye = [deadline] { return pycomms::Deadline::after(std::min(kGoodbye, deadline.left())); };
+  look_until(deadline, [this] { return has_sent_all() && (has_all_for_neighbours() || segment_.has_failed()); });
+  if (!segment_.has_failed()) take_leave_of_pairs(goodbye());
+  may_say_closed_.store(true, std::memory_order_release);
+  look_until(deadline, [this] { return has_sent_all(); });
+  is_leaving_.store(true, std::memory_order_release);
+  stop_.store(true, std::memory_order_release);
+  mesh_->close(kClosedHere, goodbye());
 }
 
 }  // namespace hostccl

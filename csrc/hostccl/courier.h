@@ -39,7 +39,8 @@ class Courier final : public Remote, private net::Sink {
   bool progress() override;
   std::string why_gone(int peer) const override;
 
-  // This rank has closed its communicator: sends what is left, at most until the deadline, and takes its leave.
+  // This rank has closed its communicator: sends what is left, receives what its neighbours on this host still need, at most
+  // until the deadline, and takes its leave.
   void close(pycomms::Deadline deadline);
 
  private:
@@ -52,7 +53,7 @@ class Courier final : public Remote, private net::Sink {
   void ship_to_all_hosts();
   bool ship_ring(int peer, CourierKind kind, const std::byte* ring, size_t size, uint64_t head, uint64_t& shipped);
   void ship_headers(int port, Outgoing& out);
-  void ship_envelopes(int peer, Outgoing& out);
+  void ship_envelopes(int peer, Outgoing& out, uint64_t end);
   void ship_tails(int peer);
   void ship_tails(int peer, Outgoing& out);
   bool send(int peer, net::Lane lane, const net::Message& message, const net::Payload& payload);
@@ -64,12 +65,28 @@ class Courier final : public Remote, private net::Sink {
   void ended(int peer, const net::LinkEnd& end) override;
   struct RingView;
   RingView ring_of(int writer, CourierKind kind) const;
+  bool is_port_of(int writer) const;
+  bool is_next_header(int peer, uint64_t sequence) const;
+  net::Place place_flat(int peer, const net::Message& message);
+  net::Place place_in_ring(int peer, const net::Message& message);
+  std::string take(int peer, const net::Message& message, std::span<const std::byte> payload);
+  std::string take_state(int peer, const StateWire& state);
+  std::string take_tails(int peer, const TailsWire& tails);
+  std::string take_header(int peer, uint64_t sequence, std::span<const std::byte> payload);
+  void take_envelopes(int peer, std::span<const std::byte> payload);
   void mark_gone(const std::vector<int>& ranks, const std::string& why);
   bool is_silent(int peer) const;
 
   void main();
   bool look();
   void beat();
+
+  // --- leaving (courier.cpp)
+  bool has_sent_all();
+  bool has_all_for_neighbours() const;
+  void take_leave_of_pairs(pycomms::Deadline deadline);
+  template <typename Done>
+  void look_until(pycomms::Deadline deadline, Done done);
 
   Segment& segment_;
   const Places& places_;
@@ -81,8 +98,10 @@ class Courier final : public Remote, private net::Sink {
   std::vector<int> served_;                     // ranks on other hosts whose port this rank is
 
   std::unique_ptr<net::Mesh> mesh_;
-  std::atomic<uint64_t> looks_{0};  // calls of progress(): tells the thread whether somebody else is at it
-  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> looks_{0};           // calls of progress(): tells the thread whether somebody else is at it
+  std::atomic<bool> stop_{false};            // of the thread
+  std::atomic<bool> may_say_closed_{false};  // what is for one rank alone has come there
+  std::atomic<bool> is_leaving_{false};      // whose link ends from here on is no news
   std::thread thread_;
 
   mutable std::mutex gone_mutex_;

@@ -25,6 +25,15 @@ Message message_of(CourierKind kind, uint64_t id = 0) {
 
 uint64_t value_of(const Counter& counter) { return counter.value.load(std::memory_order_seq_cst); }
 
+// How many this rank has posted; it is known of the first `known`.
+uint64_t envelopes_posted(const PairControl& pair, uint64_t known) {
+  const auto is_posted = [&pair](uint64_t index) {
+    return pair.envelopes[index % kEnvelopes].sequence.load(std::memory_order_acquire) == index + 1;
+  };
+  while (is_posted(known)) ++known;
+  return known;
+}
+
 }  // namespace
 
 void Courier::published(int peer) {
@@ -59,10 +68,11 @@ void Courier::ship_pair(int peer) {
   const Layout& layout = segment_.layout();
   std::byte* const base = segment_.base();
   const PairControl& pair = layout.pair(base, rank_, peer);
-  // Envelopes last: their data must be there before them.
-  ship_ring(peer, CourierKind::kEager, layout.eager_ring(base, rank_, peer), layout.eager_ring_bytes(),
-            value_of(pair.eager_head), out.eager) &&
-      (ship_envelopes(peer, out), true);
+  // The data of envelopes must be there before them: so they are counted before one looks how far the data reaches.
+  const uint64_t posted = envelopes_posted(pair, out.envelopes);
+  const bool has_data = ship_ring(peer, CourierKind::kEager, layout.eager_ring(base, rank_, peer),
+                                  layout.eager_ring_bytes(), value_of(pair.eager_head), out.eager);
+  if (has_data) ship_envelopes(peer, out, posted);
   ship_tails(peer, out);
   ship_ring(peer, CourierKind::kBulk, layout.bulk_ring(base, rank_, peer), layout.bulk_ring_bytes(),
             value_of(pair.bulk_head), out.bulk);
@@ -83,19 +93,14 @@ bool Courier::ship_ring(int peer, CourierKind kind, const std::byte* ring, size_
   return true;
 }
 
-void Courier::ship_envelopes(int peer, Outgoing& out) {
+// Those up to `end`, in pieces that do not wrap.
+void Courier::ship_envelopes(int peer, Outgoing& out, uint64_t end) {
   const PairControl& pair = segment_.layout().pair(segment_.base(), rank_, peer);
-  for (;;) {
+  while (out.envelopes < end) {
     const size_t first = out.envelopes % kEnvelopes;
-    size_t count = 0;
-    while (first + count < kEnvelopes &&
-           pair.envelopes[first + count].sequence.load(std::memory_order_acquire) == out.envelopes + count + 1) {
-      ++count;
-    }
-    if (count == 0) return;
-    const Message message = message_of(CourierKind::kEnvelopes, out.envelopes);
+    const size_t count = std::min<size_t>(end - out.envelopes, kEnvelopes - first);
     const auto bytes = std::as_bytes(std::span(&pair.envelopes[first], count));
-    if (!send(peer, Lane::kNormal, message, {{}, bytes})) return;
+    if (!send(peer, Lane::kNormal, message_of(CourierKind::kEnvelopes, out.envelopes), {{}, bytes})) return;
     out.envelopes += count;
   }
 }
@@ -131,7 +136,8 @@ void Courier::ship_tails(int peer, Outgoing& out) {
 void Courier::ship_for_all(int port) {
   Outgoing& out = *out_[static_cast<size_t>(port)];
   const std::lock_guard lock(out.mutex);
-  const Presence presence = segment_.mine().presence.load(std::memory_order_seq_cst);
+  Presence presence = segment_.mine().presence.load(std::memory_order_seq_cst);
+  if (presence == Presence::kClosed && !may_say_closed_.load(std::memory_order_acquire)) presence = out.presence;
   ship_headers(port, out);
   const bool all_sent = ship_ring(port, CourierKind::kShared, segment_.layout().shared_ring(segment_.base(), rank_),
                                   segment_.layout().shared_ring_bytes(),
@@ -158,11 +164,12 @@ void Courier::ship_headers(int port, Outgoing& out) {
     const uint64_t next = out.headers + 1;
     const HeaderSlot& slot = segment_.mine().headers[next % kHeaderSlots];
     if (slot.sequence.load(std::memory_order_seq_cst) != next) return;
-    if (slot.header.payload == static_cast<uint8_t>(PayloadPlace::kFlat)) {
+    if (slot.header.payload == static_cast<uint8_t>(PayloadPlace::kFlat) && out.flats != next) {
       Message flat = message_of(CourierKind::kFlat, next);
       flat.aux = slot.flat_offset;
       const std::byte* const at = segment_.layout().flat(segment_.base(), rank_) + slot.flat_offset;
       if (!send(port, Lane::kNormal, flat, {{}, {at, slot.flat_bytes}})) return;
+      out.flats = next;
     }
     const auto body = std::as_bytes(std::span(&slot, 1)).subspan(sizeof(slot.sequence));
     if (!send(port, Lane::kNormal, message_of(CourierKind::kHeader, next), {body, {}})) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 
 #include "hostccl/courier.h"
 
@@ -17,6 +18,7 @@ struct Courier::Outgoing {
   TailsWire tails{};
   // For all ranks of its host, when it is this rank's port there:
   uint64_t headers = 0;
+  uint64_t flats = 0;  // the last header whose flat bytes have been sent, ahead of it
   uint64_t shared = 0;
   Presence presence = Presence::kAbsent;
   bool has_fault = false;
@@ -25,14 +27,22 @@ struct Courier::Outgoing {
   std::atomic<bool> is_held_up{false};
 };
 
+// What has come; the segment holds the same, but others can write there.
 struct Courier::Incoming {
-  // What has come; the segment holds the same, but others can write there.
-  uint64_t staged = 0;
-  uint64_t eager = 0;
-  uint64_t bulk = 0;
+  struct Ring {
+    uint64_t received = 0;
+    bool is_open = false;  // a message for it is under way: the next one has to wait for its end, in whatever lane
+  };
+  Ring staged;
+  Ring eager;
+  Ring bulk;
+  Ring shared;
   uint64_t envelopes = 0;
   uint64_t headers = 0;
-  uint64_t shared = 0;
+  std::optional<FlatPiece> flat;  // for the next header
+  bool flat_is_open = false;      // not all of it has come
+  TailsWire tails{};
+  Presence presence = Presence::kAbsent;
 };
 
 }  // namespace hostccl

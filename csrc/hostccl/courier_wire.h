@@ -1,8 +1,9 @@
-// What couriers of two hosts say to each other: the kinds of messages, and their fixed payloads as bytes. Any thread; plain
-// data. Must not know: connections, segments.
+// What couriers of two hosts say to each other: the kinds of messages, and their fixed payloads as bytes; and what is wrong
+// with what another one says. Any thread; plain data, pure functions. Must not know: connections, segments.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "hostccl/layout.h"
@@ -45,5 +46,18 @@ static_assert(std::has_unique_object_representations_v<StateWire> &&
 
 inline constexpr size_t kHeaderWireBytes = sizeof(HeaderSlot) - sizeof(uint64_t);
 static_assert(offsetof(HeaderSlot, header) == sizeof(uint64_t));
+
+// The flat bytes that have come for the next header.
+struct FlatPiece {
+  uint64_t offset;
+  uint64_t bytes;
+};
+
+// What is wrong, in words; empty when nothing is.
+std::string check_state(const StateWire& state, Presence before);
+// before: the last ones. most: what may have been read by now.
+std::string check_tails(const TailsWire& tails, const TailsWire& before, const TailsWire& most);
+// flat: null when none have come.
+std::string check_header(const HeaderSlot& slot, const FlatPiece* flat);
 
 }  // namespace hostccl

@@ -8,6 +8,37 @@
 #include "hostccl/segment.h"
 
 namespace hostccl {
+namespace {
+
+// Bytes of the UTF-8 character that begins here; 0: there is none. Ends at the latest before the zero behind the text.
+size_t character_bytes(const char* at) {
+  const auto byte = [at](size_t i) { return static_cast<unsigned char>(at[i]); };
+  const auto first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  uint32_t code = first & (0x7f >> bytes);
+  for (size_t i = 1; i < bytes; ++i) code = code << 6 | (byte(i) & 0x3f);
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool is_surrogate = code >= 0xd800 && code < 0xe000;
+  return first >= 0xc2 && first < 0xf5 && code >= kLeast[bytes] && code < 0x110000 && !is_surrogate ? bytes : 0;
+}
+
+// Python refuses to show what is not UTF-8, and terminals obey control characters.
+template <size_t kSize>
+void make_readable(char (&text)[kSize]) {
+  text[kSize - 1] = '\0';
+  for (char* at = text; *at != '\0';) {
+    const size_t bytes = character_bytes(at);
+    const bool is_control = (static_cast<unsigned char>(*at) < 0x20 && *at != '\n' && *at != '\t') || *at == 0x7f;
+    if (bytes == 0 || is_control) *at = '?';
+    at += std::max<size_t>(bytes, 1);
+  }
+}
+
+}  // namespace
 
 Failure make_failure(FailureKind kind, int reporter, const std::string& text) {
   Failure failure{};
@@ -28,6 +59,17 @@ void set_text(Failure& failure, const std::string& text) {
   const size_t length = std::min(text.size(), sizeof(failure.text) - 1);
   std::memcpy(failure.text, text.data(), length);
   failure.text[length] = '\0';
+  make_readable(failure.text);  // it may have been cut within a character, or quote bytes from elsewhere
+}
+
+void make_harmless(Failure& failure, int nranks) {
+  if (failure.kind <= FailureKind::kNone || failure.kind > FailureKind::kUsage) failure.kind = FailureKind::kSystem;
+  const auto is_rank = [nranks](int rank) { return rank >= 0 && rank < nranks; };
+  if (!is_rank(failure.reporter)) failure.reporter = -1;
+  int* const end = failure.ranks + std::clamp(failure.nranks, 0, kMaxFailedRanks);
+  failure.nranks = static_cast<int>(std::stable_partition(failure.ranks, end, is_rank) - failure.ranks);
+  make_readable(failure.op);
+  make_readable(failure.text);
 }
 
 Result result_of(FailureKind kind) {
@@ -99,6 +141,12 @@ Failure closing_of(const Segment& segment, int peer, const std::string& while_in
   Failure failure = make_failure(FailureKind::kPeerClosed, segment.rank(),
                                  "rank " + std::to_string(peer) + " closed its communicator while rank " +
                                      std::to_string(segment.rank()) + " waited for it in " + while_in);
+  add_rank(failure, peer);
+  return failure;
+}
+
+Failure nonsense_of(const Segment& segment, int peer, const std::string& what) {
+  Failure failure = make_failure(FailureKind::kSystem, segment.rank(), what + " (do all ranks run the same build?)");
   add_rank(failure, peer);
   return failure;
 }

@@ -14,6 +14,8 @@ class Segment;
 Failure make_failure(FailureKind kind, int reporter, const std::string& text);
 void add_rank(Failure& failure, int rank);
 void set_text(Failure& failure, const std::string& text);
+// Of a failure that comes from elsewhere: it will be shown, and its ranks looked up. What cannot be is taken out of it.
+void make_harmless(Failure& failure, int nranks);
 Result result_of(FailureKind kind);
 
 // "rank 2", "ranks 0, 1, 3"
@@ -24,5 +26,7 @@ std::string seconds(int64_t ns);
 // Of a peer that is dead, or has closed its communicator; while_in: what this rank was doing.
 Failure death_of(const Segment& segment, int peer, const std::string& while_in);
 Failure closing_of(const Segment& segment, int peer, const std::string& while_in);
+// Of a peer on another host that sent what no rank of this build sends. what: "rank 3 sent ..."
+Failure nonsense_of(const Segment& segment, int peer, const std::string& what);
 
 }  // namespace hostccl

@@ -164,6 +164,31 @@ const std::byte* Lane::payload_of(int rank) const {
   return segment_.layout().flat(segment_.base(), rank) + slot.flat_offset;
 }
 
+size_t Lane::payload_bytes(int rank) const {
+  const HeaderSlot& slot = slot_of(rank);
+  switch (static_cast<PayloadPlace>(slot.header.payload)) {
+    case PayloadPlace::kNone:
+      return 0;
+    case PayloadPlace::kInline:
+      return sizeof(slot.payload);
+    case PayloadPlace::kFlat:
+      return slot.flat_bytes;
+  }
+  return 0;
+}
+
+bool Lane::came_with_all(const Turn& turn, size_t bytes) {
+  return came_with(turn, [bytes](int) { return bytes; });
+}
+
+void Lane::report_nonsense(const Turn& turn, int peer) {
+  Failure failure = nonsense_of(segment_, peer,
+                                "rank " + std::to_string(peer) + " entered " + turn.label() + " with " +
+                                    std::to_string(payload_bytes(peer)) + " bytes, too few");
+  turn.name(failure);
+  segment_.fail(failure);
+}
+
 // Everybody who has arrived, grouped by what they brought.
 void Lane::report_mismatch(const Turn& turn) {
   std::vector<std::pair<Header, std::vector<int>>> sides;

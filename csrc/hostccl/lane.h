@@ -58,6 +58,11 @@ class Lane {
   bool meet_one(Turn& turn, int peer);
   const HeaderSlot& slot_of(int rank) const;
   const std::byte* payload_of(int rank) const;
+  size_t payload_bytes(int rank) const;
+  template <typename BytesFrom>
+  bool came_with(const Turn& turn, BytesFrom bytes_from);
+  bool came_with_all(const Turn& turn, size_t bytes);
+  void report_nonsense(const Turn& turn, int peer);
   void report_mismatch(const Turn& turn);
   void mismatch(const Turn& turn, int a, int b, const std::string& text);
 
@@ -112,5 +117,16 @@ class Lane {
   std::vector<const void*> inputs_;
   std::vector<double> factors_;
 };
+
+// Whether each of the others has brought as much as is about to be read. On other hosts runs another build, perhaps.
+template <typename BytesFrom>
+bool Lane::came_with(const Turn& turn, BytesFrom bytes_from) {
+  for (const int peer : others_) {
+    if (payload_bytes(peer) >= bytes_from(peer)) continue;
+    report_nonsense(turn, peer);
+    return false;
+  }
+  return true;
+}
 
 }  // namespace hostccl

@@ -36,7 +36,9 @@ bool Lane::broadcast(Turn& turn, const Collective& op) {
   if (root) copy_unless_same(op.output(), op.input(), bytes);
   if (!meet(turn) || !measure_distance(turn, bytes)) return false;
   if (small) {
-    if (!root) hostccl::copy(op.output(), payload_of(op.root), bytes);
+    if (root) return true;
+    if (!came_with(turn, [&](int peer) { return peer == op.root ? bytes : 0; })) return false;
+    hostccl::copy(op.output(), payload_of(op.root), bytes);
     return true;
   }
   SendFlow out(segment_, shared_out_, others_, op.input(), root ? bytes : 0, rooted(bytes));
@@ -59,6 +61,7 @@ bool Lane::all_gather(Turn& turn, const Collective& op) {
   if (small || nranks_ == 1) copy_unless_same(own, op.input(), mine);
   if (!meet(turn) || !measure_distance(turn, largest)) return false;
   if (small || nranks_ == 1) {
+    if (!came_with(turn, [&](int peer) { return op.recv.elements(peer) * size; })) return false;
     for (const int peer : others_)
       hostccl::copy(op.recv.at(peer, size), payload_of(peer), op.recv.elements(peer) * size);
     return true;
@@ -87,6 +90,7 @@ bool Lane::gather(Turn& turn, const Collective& op) {
   if (!meet(turn) || !measure_distance(turn, bytes)) return false;
   if (small) {
     if (!root) return true;
+    if (!came_with_all(turn, bytes)) return false;
     for (const int peer : others_) hostccl::copy(op.recv.at(peer, size), payload_of(peer), bytes);
     return true;
   }
@@ -119,7 +123,10 @@ bool Lane::scatter(Turn& turn, const Collective& op) {
   if (root) copy_unless_same(op.output(), op.send.at(rank_, size), bytes);
   if (!meet(turn) || !measure_distance(turn, bytes)) return false;
   if (small) {
-    if (!root) hostccl::copy(op.output(), payload_of(op.root) + static_cast<size_t>(rank_) * bytes, bytes);
+    if (root) return true;
+    const size_t all = bytes * static_cast<size_t>(nranks_);
+    if (!came_with(turn, [&](int peer) { return peer == op.root ? all : 0; })) return false;
+    hostccl::copy(op.output(), payload_of(op.root) + static_cast<size_t>(rank_) * bytes, bytes);
     return true;
   }
   std::vector<SendFlow> out;
@@ -162,7 +169,7 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
   if (op.recv.elements(rank_) == op.send.elements(rank_)) {
     copy_unless_same(op.recv.at(rank_, size), op.send.at(rank_, size), op.send.elements(rank_) * size);
   }
-  if (!meet(turn) || !check_pair_counts(turn, op)) return false;
+  if (!meet(turn) || !came_with_all(turn, table_bytes) || !check_pair_counts(turn, op)) return false;
 
   std::vector<SendFlow> out;
   std::vector<RecvFlow> in;
@@ -181,7 +188,9 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
                       for_movement(symmetric(expected * n), expected));
     } else if (expected != 0) {
       size_t before = 0;
-      for (int rank = 0; rank < rank_; ++rank) before += theirs[rank] * size;
+      const size_t limit = payload_bytes(peer) - table_bytes;
+      for (int rank = 0; rank < rank_; ++rank) before += std::min<size_t>(theirs[rank], limit + 1) * size;
+      if (before + expected > limit) return report_nonsense(turn, peer), false;
       hostccl::copy(op.recv.at(peer, size), payload_of(peer) + table_bytes + before, expected);
     }
   }

@@ -128,6 +128,7 @@ bool Lane::small_all_reduce(Turn& turn, const Collective& op, size_t bytes) {
   put(reserve(slot, bytes), op.input(), bytes);
   post(slot);
   if (!meet(turn) || !measure_distance(turn, bytes)) return false;
+  if (!came_with_all(turn, bytes)) return false;
   reduce_payloads(op, 0, op.send.count, op.input());
   return true;
 }
@@ -253,7 +254,9 @@ bool Lane::reduce_to_root(Turn& turn, const Collective& op) {
   post(slot);
   if (!meet(turn) || !measure_distance(turn, bytes)) return false;
   if (small) {
-    if (root) reduce_payloads(op, 0, op.send.count, op.input());
+    if (!root) return true;
+    if (!came_with_all(turn, bytes)) return false;
+    reduce_payloads(op, 0, op.send.count, op.input());
     return true;
   }
   if (op.reduction == Reduction::kPreMulSum) read_factors();
@@ -307,6 +310,7 @@ bool Lane::reduce_scatter(Turn& turn, const Collective& op) {
   post(slot);
   if (!meet(turn) || !measure_distance(turn, total * size)) return false;
   if (small) {
+    if (!came_with_all(turn, total * size)) return false;
     reduce_payloads(op, before_mine, count, own);
     return true;
   }

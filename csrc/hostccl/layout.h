@@ -31,7 +31,7 @@ struct alignas(kLine) Bell {
   std::atomic<uint32_t> sleepers;
 };
 
-enum class PayloadPlace : uint8_t { kNone, kInline, kFlat, kRings };
+enum class PayloadPlace : uint8_t { kNone, kInline, kFlat };  // kNone: in rings, or there is none
 
 // A rank's announcement of its next collective, with the data itself when it is small.
 struct alignas(kLine) HeaderSlot {

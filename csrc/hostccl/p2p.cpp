@@ -190,6 +190,7 @@ bool P2p::take_envelopes(Channel& channel, std::vector<Finished>& finished) {
   for (int i = 0; i < kEnvelopesAtOnce; ++i) {
     const Envelope& envelope = channel.in.envelopes[channel.envelopes_in % kEnvelopes];
     if (envelope.sequence.load(std::memory_order_acquire) != channel.envelopes_in + 1) break;
+    if (!can_take(channel, envelope)) break;
     take_envelope(channel, envelope, finished);
     channel.in.envelopes_taken.value.store(++channel.envelopes_in, std::memory_order_seq_cst);
     segment_.ring(channel.peer);
@@ -197,6 +198,26 @@ bool P2p::take_envelopes(Channel& channel, std::vector<Finished>& finished) {
     if (segment_.has_failed()) break;
   }
   return moved;
+}
+
+// Other hosts may run another build: what is taken for a size must be one.
+bool P2p::can_take(Channel& channel, const Envelope& envelope) {
+  const size_t limit = envelope.kind == EnvelopeKind::kEager      ? kEagerLimit
+                       : envelope.kind == EnvelopeKind::kStreamed ? kStreamLimit
+                                                                  : SIZE_MAX;
+  bool well = envelope.kind <= EnvelopeKind::kClearToSend && envelope.bytes <= limit &&
+              element_size(static_cast<DataType>(envelope.type)) != 0;
+  if (well && envelope.kind == EnvelopeKind::kEager && envelope.bytes > sizeof(envelope.payload)) {
+    const size_t room = channel.eager_in.until_wrap();
+    well = channel.eager_in.can_read((room < envelope.bytes ? room : 0) + envelope.bytes);
+  }
+  if (!well) {
+    segment_.fail(nonsense_of(segment_, channel.peer,
+                              "rank " + std::to_string(channel.peer) + " sent an envelope of kind " +
+                                  std::to_string(static_cast<int>(envelope.kind)) + ", type " +
+                                  std::to_string(envelope.type) + ", " + std::to_string(envelope.bytes) + " bytes"));
+  }
+  return well;
 }
 
 void P2p::take_envelope(Channel& channel, const Envelope& envelope, std::vector<Finished>& finished) {

@@ -92,6 +92,7 @@ class P2p {
   bool receive_bulk(Channel& channel, std::vector<Finished>& finished);
   static EnvelopeKind kind_of(const Pending& pending);
   static bool set_aside(Channel& channel, uint64_t id);
+  bool can_take(Channel& channel, const Envelope& envelope);
   void take_envelope(Channel& channel, const Envelope& envelope, std::vector<Finished>& finished);
   void start_bulk(Channel& channel, uint64_t id);
   bool match_unexpected(Queue& request, std::vector<Finished>& finished);

@@ -17,7 +17,9 @@ class Places {
   Places(std::vector<int> host_of, int rank) : host_of_(std::move(host_of)), rank_(rank) {
     ranks_on_.resize(static_cast<size_t>(*std::max_element(host_of_.begin(), host_of_.end())) + 1);
     for (size_t r = 0; r < host_of_.size(); ++r) {
-      ranks_on_[static_cast<size_t>(host_of_[r])].push_back(static_cast<int>(r));
+      std::vector<int>& neighbours = ranks_on_[static_cast<size_t>(host_of_[r])];
+      port_index_.push_back(neighbours.size() + static_cast<size_t>(host_of_[r]));
+      neighbours.push_back(static_cast<int>(r));
     }
   }
 
@@ -31,16 +33,18 @@ class Places {
   const std::vector<int>& ranks_on(int host) const { return ranks_on_[static_cast<size_t>(host)]; }
   const std::vector<int>& ranks_here() const { return ranks_on(my_host()); }
 
-  // The rank that receives on `host` what `writer`, on another one, writes for all ranks there. Writers are spread over
-  // the ranks of the host.
+  // The rank that receives on `host` what `writer`, on another one, writes for all ranks there. Each host's writers are
+  // spread over the ranks of the host, however ranks are dealt out to hosts.
   int port_of(int writer, int host) const {
     const std::vector<int>& there = ranks_on(host);
-    return there[static_cast<size_t>(writer) % there.size()];
+    return there[port_index_[static_cast<size_t>(writer)] % there.size()];
   }
 
  private:
   std::vector<int> host_of_;
   std::vector<std::vector<int>> ranks_on_;
+  std::vector<size_t>
+      port_index_;  // by rank: its place among the ranks of its host, and another beginning for each host
   int rank_;
 };
 

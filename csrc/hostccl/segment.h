@@ -41,9 +41,9 @@ class Segment {
   void ring_all_here() const {
     for (const int peer : places_.ranks_here()) ring(peer);
   }
-  // Moves on what travels to and from other hosts. True when anything came.
   // Why a rank of another host counts as gone, if this rank knows.
   std::string why_gone(int peer) const { return remote_ != nullptr ? remote_->why_gone(peer) : std::string(); }
+  // Moves on what travels to and from other hosts. True when anything came.
   bool progress_remote() const { return remote_ != nullptr && remote_->progress(); }
   void ring_all() const {
     for (int peer = 0; peer < nranks(); ++peer) ring(peer);

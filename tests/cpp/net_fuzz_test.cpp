@@ -9,25 +9,18 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 
+#include "fuzz.h"
 #include "net_world.h"
 
+using namespace fuzz;
 using namespace net_test;
 
 namespace {
 
-using Random = std::mt19937_64;
-using Bytes = std::vector<std::byte>;
-
 const Bytes16 kKey = bytes16(100);
 constexpr uint8_t kJobTopic = 1;
 constexpr int kVictimRanks = 48;
-
-[[noreturn]] void die(const std::string& why) {
-  std::fprintf(stderr, "FAILED: %s\n", why.c_str());
-  std::_Exit(1);
-}
 
 struct Tally {
   std::atomic<uint64_t> job_messages{0}, friends{0}, strangers{0}, insiders{0}, hostile_deliveries{0};
@@ -35,51 +28,10 @@ struct Tally {
   std::atomic<int> ranks_done{0};
 };
 
-size_t up_to(Random& random, size_t limit) { return std::uniform_int_distribution<size_t>(0, limit)(random); }
-bool one_in(Random& random, size_t n) { return up_to(random, n - 1) == 0; }
-
 void append(Bytes& to, std::span<const std::byte> what) { to.insert(to.end(), what.begin(), what.end()); }
 template <typename Wire>
 void append_wire(Bytes& to, const Wire& what) {
   append(to, std::as_bytes(std::span(&what, 1)));
-}
-
-// One of: a flipped bit, a random byte, an extreme word, a cut, a piece doubled, a piece taken out, noise in between.
-void mutate(Bytes& bytes, Random& random) {
-  if (bytes.empty()) return;
-  const size_t at = up_to(random, bytes.size() - 1);
-  const size_t length = std::min(bytes.size() - at, up_to(random, 64));
-  const auto begin = bytes.begin() + static_cast<ptrdiff_t>(at);
-  switch (up_to(random, 6)) {
-    case 0:
-      bytes[at] ^= static_cast<std::byte>(1u << up_to(random, 7));
-      break;
-    case 1:
-      bytes[at] = static_cast<std::byte>(random());
-      break;
-    case 2: {
-      constexpr std::array<uint64_t, 6> kExtremes{0, 1, 0x7fffffff, 0xffffffff, ~uint64_t{0}, uint64_t{1} << 63};
-      const uint64_t word = kExtremes[up_to(random, kExtremes.size() - 1)];
-      std::memcpy(&bytes[at], &word, std::min<size_t>(one_in(random, 2) ? 4 : 8, bytes.size() - at));
-      break;
-    }
-    case 3:
-      bytes.resize(at);
-      break;
-    case 4: {
-      const Bytes piece(begin, begin + static_cast<ptrdiff_t>(length));
-      bytes.insert(begin, piece.begin(), piece.end());
-      break;
-    }
-    case 5:
-      bytes.erase(begin, begin + static_cast<ptrdiff_t>(length));
-      break;
-    case 6: {
-      const Bytes noise = pattern(length, random());
-      bytes.insert(begin, noise.begin(), noise.end());
-      break;
-    }
-  }
 }
 
 // A connection of the attacker's: blocking is fine here, but not for ever.
@@ -341,10 +293,7 @@ void run_friends(std::vector<std::unique_ptr<Node>>& job, Tally& tally) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int seconds = argc > 1 ? std::atoi(argv[1]) : 3;
-  const uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 0) : std::random_device()();
-  std::printf("seed %llu, %d s\n", static_cast<unsigned long long>(seed), seconds);
-  std::fflush(stdout);
+  const auto [seconds, seed] = arguments(argc, argv);
   try {
     Tally tally;
     auto job = make_nodes(3);

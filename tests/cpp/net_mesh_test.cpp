@@ -166,6 +166,31 @@ TEST(closing_is_orderly_on_the_other_side) {
   CHECK(!nodes[1]->mesh->link_to(0).send(Lane::kNormal, message(1), {}).is_ok());
 }
 
+TEST(closing_notices_an_end_that_another_thread_has_seen) {
+  std::shared_ptr<Endpoint> endpoints[2] = {start_endpoint(), start_endpoint()};
+  const std::vector<Address> addresses{endpoints[0]->address(), endpoints[1]->address()};
+  for (int i = 0; i < 200; ++i) {
+    Nodes nodes;
+    for (int rank = 0; rank < 2; ++rank) {
+      nodes.push_back(std::make_unique<Node>());
+      nodes.back()->endpoint = endpoints[rank];
+      nodes.back()->join(rank, addresses, static_cast<uint8_t>(i));
+    }
+    must(nodes[0]->mesh->link_to(1).send(Lane::kNormal, message(1), {}));
+    CHECK(eventually([&] { return nodes[1]->sink.count() == 1; }, [&] { step(nodes); }));
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+      while (!stop) step(nodes);
+    });
+    const int64_t start = pycomms::now_ns();
+    nodes[0]->mesh->close("bye", Deadline::after(kPatience));
+    const int64_t took = pycomms::now_ns() - start;
+    stop = true;
+    other.join();
+    CHECK_LE(took, kPatience / 2);
+  }
+}
+
 TEST(a_peer_that_takes_nothing_cannot_hold_up_closing) {
   Nodes nodes = make_nodes(2, 4, {4096, 4096, kPatience});
   const auto large = pattern(4 * kChunk, 1);

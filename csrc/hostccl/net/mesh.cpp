@@ -19,6 +19,7 @@ constexpr uint64_t kBellEvent = uint64_t{1} << 33;
 // With more links than these it is cheaper to ask which of them have something.
 constexpr size_t kFewLinks = 3;
 constexpr int64_t kLookAtDials = 5 * pycomms::kMillisecond;
+constexpr int64_t kLookAtEnds = 5 * pycomms::kMillisecond;
 
 }  // namespace
 
@@ -269,7 +270,8 @@ void Mesh::close(const std::string& reason, Deadline deadline) {
     return true;
   };
   while (!all_ended() && !deadline.passed()) {
-    if (!progress()) wait(deadline);
+    // Not for long: the end of a link that another thread has moved on wakes nobody.
+    if (!progress()) wait(Deadline::after(std::min(kLookAtEnds, deadline.left())));
   }
   abort(reason);
 }
