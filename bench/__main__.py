@@ -34,6 +34,7 @@ from bench.placement import NEAR_BELOW_NS, Probe
 from bench.plan import DEFAULT_SIZES, FULL, QUICK, QUICK_SIZES, Effort, Op, cases, parse_size
 from bench.protocol import Hub
 from launch._compiled import CompileError
+from launch.netns import Cluster, Host, NetnsError
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -50,6 +51,9 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     run.add_argument("--ops", type=_list_of(Op), default=tuple(Op), help=f"of {', '.join(op.value for op in Op)}")
     run.add_argument("--sizes", type=_list_of(parse_size), help="bytes, or 64K, 1M (default: 8 B to 256 MiB)")
     run.add_argument("--ranks", type=_list_of(int), default=(2, 4))
+    run.add_argument(
+        "--hosts", type=int, default=1, help="spread the ranks over as many network namespaces; needs root (default: 1)"
+    )
     run.add_argument("--contestants", type=_list_of(_name_in(names)), default=tuple(names), help=", ".join(names))
     run.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
     run.add_argument("--rounds", type=int, help="turns of each contestant per case, at least")
@@ -111,6 +115,22 @@ def chosen_effort(args: argparse.Namespace) -> Effort:
 
 
 def measure(args: argparse.Namespace) -> int:
+    uneven = [world for world in args.ranks if world % args.hosts]
+    if args.hosts < 1 or uneven:
+        raise SystemExit(f"bench: {uneven or 'the'} ranks cannot be spread evenly over {args.hosts} hosts")
+    if args.hosts == 1:
+        return measure_on((), args)
+    try:
+        with Cluster(hosts=args.hosts) as cluster, tempfile.TemporaryDirectory(prefix="bench-agent-") as folder:
+            agent = Path(folder) / "agent"
+            cluster.write_agent(agent)
+            return measure_on(cluster.hosts, args, agent)
+    except NetnsError as err:
+        print(f"bench: no hosts can be made here: {err}", file=sys.stderr)
+        return 1
+
+
+def measure_on(hosts: tuple[Host, ...], args: argparse.Namespace, agent: Path = Path()) -> int:
     cores = sorted(os.sched_getaffinity(0))
     sizes = args.sizes or (QUICK_SIZES if args.quick else DEFAULT_SIZES)
     contestants: list[Contestant] = [c for c in CONTESTANTS if c.name in args.contestants]
@@ -137,8 +157,10 @@ def measure(args: argparse.Namespace) -> int:
                     socket=hub.path,
                     world=world,
                     cores=",".join(str(core) for core in cores[:world]) if pinned else "",
+                    hosts=hosts,
+                    agent=agent,
                 )
-                driver.run(setting, cases(args.ops, sizes, world))
+                driver.run(setting, cases(args.ops, sizes, world, args.hosts))
         except KeyboardInterrupt:
             print("interrupted: what follows is what was measured so far", file=sys.stderr)
         finally:

@@ -35,12 +35,14 @@ class Block:
     def to_json(self) -> dict[str, Any]:
         raw = dict(vars(self))
         case = raw.pop("case")
-        return {"op": case.op.value, "size": case.size, "ranks": case.ranks, **raw, "placement": self.placement.value}
+        where = {"ranks": case.ranks, "hosts": case.hosts}
+        return {"op": case.op.value, "size": case.size, **where, **raw, "placement": self.placement.value}
 
     @staticmethod
     def from_json(raw: dict[str, Any]) -> Block:
         rest = dict(raw)
-        case = Case(op=Op(rest.pop("op")), size=rest.pop("size"), ranks=rest.pop("ranks"))
+        hosts = rest.pop("hosts", 1)  # a file of before there were several
+        case = Case(op=Op(rest.pop("op")), size=rest.pop("size"), ranks=rest.pop("ranks"), hosts=hosts)
         rest["placement"] = Placement(rest["placement"])
         before, after = rest["probe_ns"]
         rest["probe_ns"] = (before, after)

@@ -85,7 +85,7 @@ class Driver:
         runners = [r for r in runners if any(r.contestant.supports(c.op, c.ranks) for c in cases)]
         try:
             runners = [r for r in runners if self._start(r, setting)]
-            self._measure_idle(runners, setting.world)
+            self._measure_idle(runners, setting.where)
             for number, case in enumerate(cases, 1):
                 self._say(f"[{number}/{len(cases)}] {case.label}")
                 self._case(case, setting, runners)
@@ -100,8 +100,8 @@ class Driver:
 
     def _start(self, runner: _Runner, setting: Setting) -> bool:
         began = time.monotonic()
-        log = self._folder / f"{runner.name}-{setting.world}-{runner.failures}.log"
-        where = f"{setting.world} ranks"
+        where = setting.where
+        log = self._folder / f"{runner.name}-{where.replace(' ', '-')}-{runner.failures}.log"
         try:
             launches = runner.contestant.launches(setting)
             runner.group = RankGroup(runner.name, setting.world, launches, self._hub, log)
@@ -112,7 +112,7 @@ class Driver:
         self._say(f"{runner.name}, {where}: ready in {time.monotonic() - began:.1f} s")
         return True
 
-    def _measure_idle(self, runners: Sequence[_Runner], world: int) -> None:
+    def _measure_idle(self, runners: Sequence[_Runner], where: str) -> None:
         """Whether somebody disturbs the others by working while it should wait."""
         before = {r.name: r.group.cpu_seconds() for r in runners if r.group is not None}
         began = time.monotonic()
@@ -121,7 +121,7 @@ class Driver:
         for runner in runners:
             if runner.group is not None:
                 share = (runner.group.cpu_seconds() - before[runner.name]) / spent
-                self.results.idle_cores[f"{runner.name}, {world} ranks"] = round(share, 3)
+                self.results.idle_cores[f"{runner.name}, {where}"] = round(share, 3)
                 if share > 0.05:
                     self._note(runner.name, "", f"uses {share:.2f} cores while it waits, at the others' cost")
 

@@ -55,11 +55,16 @@ class Case:
     op: Op
     size: int
     ranks: int
+    hosts: int = 1
 
     @property
     def label(self) -> str:
         size = "" if self.op in UNSIZED else f" {format_size(self.size)}"
-        return f"{self.op.value}{size}, {self.ranks} ranks"
+        return f"{self.op.value}{size}, {self.where}"
+
+    @property
+    def where(self) -> str:
+        return f"{self.ranks} ranks" + (f" on {self.hosts} hosts" if self.hosts > 1 else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +109,12 @@ def shape_block(call_us: float, series: int, block_ms: float) -> Timing:
     return Timing(warmup=warmup, samples=samples, inner=inner)
 
 
-def cases(ops: tuple[Op, ...], sizes: tuple[int, ...], ranks: int) -> list[Case]:
+def cases(ops: tuple[Op, ...], sizes: tuple[int, ...], ranks: int, hosts: int = 1) -> list[Case]:
     """The cases of one world size in the order in which they are measured."""
     found: list[Case] = []
     for op in ops:
         op_sizes = (0,) if op in UNSIZED else tuple(s for s in sizes if SMALLEST.get(op, s) <= s <= LARGEST.get(op, s))
-        found.extend(Case(op=op, size=size, ranks=ranks) for size in op_sizes)
+        found.extend(Case(op=op, size=size, ranks=ranks, hosts=hosts) for size in op_sizes)
     return found
 
 

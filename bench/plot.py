@@ -32,16 +32,16 @@ class PlotError(Exception):
     """There is nothing to draw with, or nothing to draw."""
 
 
-Panel = tuple[Op, int, Placement]
+Panel = tuple[Op, str, Placement]  # with the ranks, and the hosts, in words
 
 
 def panels(summary: Mapping[Cell, Mapping[str, Figure]]) -> dict[Panel, dict[str, list[tuple[int, Figure]]]]:
     """Figures by panel and column, in order of size. Operations without a size are not drawn."""
     found: dict[Panel, dict[str, list[tuple[int, Figure]]]] = {}
-    for (case, placement), row in sorted(summary.items(), key=lambda item: item[0][0].size):
+    for (case, placement), row in sorted(summary.items(), key=lambda item: (item[0][0].hosts, item[0][0].size)):
         if case.op in UNSIZED:
             continue
-        panel = found.setdefault((case.op, case.ranks, placement), {})
+        panel = found.setdefault((case.op, case.where, placement), {})
         for name, figure in row.items():
             panel.setdefault(name, []).append((case.size, figure))
     return found
@@ -67,7 +67,7 @@ def draw(document: Mapping[str, Any], path: Path) -> None:
         ax.axis("off")
     order = list(Op)
     for ax, panel in zip(axes.flat, sorted(found, key=lambda p: (p[1], order.index(p[0]), p[2].value)), strict=False):
-        op, ranks, placement = panel
+        op, where, placement = panel
         for name in ordered(set(found[panel])):
             points = found[panel][name]
             sizes = [size for size, _ in points]
@@ -80,7 +80,7 @@ def draw(document: Mapping[str, Any], path: Path) -> None:
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         ax.set_xticks(shown, [format_size(size) for size in shown], rotation=45, fontsize=7)
-        ax.set_title(f"{op.value}, {ranks} ranks, {placement.value}")
+        ax.set_title(f"{op.value}, {where}, {placement.value}")
         ax.set_ylabel("us, median and quartiles of the blocks", fontsize=8)
         ax.grid(visible=True, which="major", alpha=0.3)
         ax.legend(fontsize=7)

@@ -78,9 +78,9 @@ def tables(summary: Mapping[Cell, Mapping[str, Figure]], base: str | None) -> li
     lines: list[str] = []
     operations = list(Op)
 
-    def key(cell: Cell) -> tuple[int, int, str]:
+    def key(cell: Cell) -> tuple[int, int, int, str]:
         case, placement = cell
-        return case.ranks, operations.index(case.op), placement.value
+        return case.hosts, case.ranks, operations.index(case.op), placement.value
 
     for _, group in groupby(sorted(summary, key=lambda cell: (*key(cell), cell[0].size)), key=key):
         cells = list(group)
@@ -88,7 +88,7 @@ def tables(summary: Mapping[Cell, Mapping[str, Figure]], base: str | None) -> li
         columns = ordered({name for cell in cells for name in summary[cell]})
         compared = base if base in columns else columns[0]
         sizes = ["" if case.op in UNSIZED else format_size(cell[0].size) for cell in cells]
-        title = f"{case.op.value}, {case.ranks} ranks, {placement.value}: us, median"
+        title = f"{case.op.value}, {case.where}, {placement.value}: us, median"
         if case.op in BANDWIDTH:
             rows = [[bandwidth_text(name, summary[cell], cell[0].size) for name in columns] for cell in cells]
         else:
@@ -117,12 +117,12 @@ def variants(summary: Mapping[Cell, Mapping[str, Figure]]) -> list[str]:
 
 def load(blocks: Sequence[Block]) -> list[str]:
     """How long ranks waited for a core while they were measured: foreign load, or their own threads' competition."""
-    by_contestant: dict[tuple[int, str], list[float]] = {}
+    by_contestant: dict[tuple[str, str], list[float]] = {}
     for block in blocks:
-        by_contestant.setdefault((block.case.ranks, block.contestant), []).append(block.queued)
+        by_contestant.setdefault((block.case.where, block.contestant), []).append(block.queued)
     worst = [
-        f"  {name}, {ranks} ranks: median {sorted(shares)[len(shares) // 2]:.1%}, worst {max(shares):.0%}"
-        for (ranks, name), shares in sorted(by_contestant.items())
+        f"  {name}, {where}: median {sorted(shares)[len(shares) // 2]:.1%}, worst {max(shares):.0%}"
+        for (where, name), shares in sorted(by_contestant.items())
     ]
     return ["", "share of time in the run queue (foreign load, or a contestant's own threads):", *worst]
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from bench.group import Launch
 from bench.plan import Op
+from launch.netns import Host
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -28,11 +29,34 @@ class Setting:
     socket: Path  # where the ranks report
     world: int
     cores: str  # "0,1": rank i is pinned to the i-th; "" when nobody is pinned
+    hosts: tuple[Host, ...] = ()  # over which the ranks are spread, in order; none: this machine as it is
+    agent: Path = Path()  # with hosts: a program that launchers call instead of ssh
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    @property
+    def where(self) -> str:
+        return f"{self.world} ranks" + (f" on {len(self.hosts)} hosts" if self.hosts else "")
 
     @property
     def oversubscribed(self) -> bool:
         return self.world > len(os.sched_getaffinity(0))
+
+    @property
+    def interface(self) -> str:
+        return self.hosts[0].interface if self.hosts else "lo"
+
+    @property
+    def address(self) -> str:
+        """Of rank 0's host, for the others."""
+        return self.hosts[0].ipv4 if self.hosts else "127.0.0.1"
+
+    @property
+    def per_host(self) -> int:
+        return self.world // max(1, len(self.hosts))
+
+    def place(self, rank: int, argv: Sequence[str]) -> list[str]:
+        """The command line that starts a rank where it belongs."""
+        return self.hosts[rank // self.per_host].command(argv) if self.hosts else list(argv)
 
     def env(self, **more: str) -> dict[str, str]:
         """The environment of a rank: one thread for kernels, our bench package importable."""

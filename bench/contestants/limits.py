@@ -24,6 +24,8 @@ class Limits:
     def launches(self, setting: Setting) -> Sequence[Launch]:
         if setting.world != 2:
             raise Unavailable("the limits are those of two processes")
+        if setting.hosts:
+            raise Unavailable("the limits are those of two processes on one host")
         try:
             program = build_program("limits", setting.cache)
         except CompileError as err:

@@ -28,6 +28,8 @@ class OneCcl:
         return op in SUPPORTED
 
     def launches(self, setting: Setting) -> Sequence[Launch]:
+        if setting.hosts:
+            raise Unavailable("it is measured on one host only")
         folder = ENVIRONMENT.folder(setting.cache)
         if not ENVIRONMENT.ready(setting.cache):
             raise Unavailable(f"not installed in {folder}: run `python -m bench setup`")

@@ -27,18 +27,22 @@ class TorchBackend:
     def launches(self, setting: Setting) -> Sequence[Launch]:
         library = str(_empty_library(setting)) if self.name == "empty" else ""
         port = free_port()
-        env = setting.env(GLOO_SOCKET_IFNAME="lo", TORCH_CPP_LOG_LEVEL="ERROR")
+        env = setting.env(GLOO_SOCKET_IFNAME=setting.interface, TORCH_CPP_LOG_LEVEL="ERROR")
         return [
             Launch(
-                argv=python_rank(
-                    "torch_rank",
-                    socket=setting.socket,
-                    contestant=self.name,
-                    rank=rank,
-                    world=setting.world,
-                    port=port,
-                    cores=setting.cores,
-                    empty_library=library,
+                argv=setting.place(
+                    rank,
+                    python_rank(
+                        "torch_rank",
+                        socket=setting.socket,
+                        contestant=self.name,
+                        rank=rank,
+                        world=setting.world,
+                        address=setting.address,
+                        port=port,
+                        cores=setting.cores,
+                        empty_library=library,
+                    ),
                 ),
                 env=env,
             )

@@ -1,6 +1,6 @@
 """A rank of a torch.distributed backend: ours, gloo, or the one that does nothing.
 
-    python -m bench.ranks.torch_rank --socket S --contestant gloo --rank 0 --world 2 --port P [--cores 0,1]
+    python -m bench.ranks.torch_rank --socket S --contestant gloo --rank 0 --world 2 --address A --port P [--cores 0,1]
 
 Every call is the public one that a training script makes.
 """
@@ -28,11 +28,11 @@ TIMEOUT = timedelta(seconds=60)
 class TorchEndpoint:
     """Bound calls of torch.distributed on the default group."""
 
-    def __init__(self, backend: str, rank: int, world: int, port: int) -> None:
+    def __init__(self, backend: str, rank: int, world: int, address: str, port: int) -> None:
         self.rank = rank
         self.world = world
         self._backend = backend
-        self._store = TCPStore("127.0.0.1", port, world, is_master=rank == 0, timeout=TIMEOUT)
+        self._store = TCPStore(address, port, world, is_master=rank == 0, timeout=TIMEOUT)
         self._generation = 0
         self.connect()
 
@@ -128,6 +128,7 @@ def main() -> None:
     parser.add_argument("--contestant", required=True)
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--world", type=int, required=True)
+    parser.add_argument("--address", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--cores", default="")
     parser.add_argument("--empty-library", default="")
@@ -135,7 +136,7 @@ def main() -> None:
     pin(args.cores, args.rank)
     torch.set_num_threads(1)
     backend, version = register(args.contestant, args.empty_library)
-    endpoint = TorchEndpoint(backend, args.rank, args.world, args.port)
+    endpoint = TorchEndpoint(backend, args.rank, args.world, args.address, args.port)
     link = connect(args.socket, Hello(contestant=args.contestant, rank=args.rank, pid=os.getpid(), version=version))
     serve(link, Rank(endpoint, verify=args.contestant != "empty"))
     dist.destroy_process_group()

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from .agent import agent_script
 from .host import Host
 from .names import ETC, ClusterName
 from .plan import BRIDGE, INTERFACE, MOST_HOSTS, SWITCH, Addresses, host_orders, hosts_file, switch_orders
@@ -164,6 +166,11 @@ class Cluster:
         self._partition.clear()
         self._apply_cuts()
         batch("ip", self._switch, [f"link set {plan.port} up" for plan in self._plan])
+
+    def write_agent(self, path: Path) -> None:
+        """Writes a program that launchers, such as mpiexec, may call instead of ssh."""
+        path.write_text(agent_script(self.name))
+        path.chmod(0o700)
 
     def counts(self) -> Counts:
         """What the relay has carried since it began. All zero while there is none."""

@@ -30,6 +30,10 @@ class Host:
         self.namespace = namespace
         self._children: list[subprocess.Popen[str]] = []
 
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """What becomes `argv` on this host, with the process id of whoever starts it."""
+        return inside(self.namespace, self.name, argv)
+
     def popen(
         self,
         argv: Sequence[str],
@@ -45,7 +49,7 @@ class Host:
         `env` comes on top of the caller's environment. The process ends with the cluster at the latest.
         """
         child = subprocess.Popen(
-            inside(self.namespace, self.name, argv),
+            self.command(argv),
             env={**os.environ, **(env or {})},
             cwd=cwd,
             stdin=stdin,

@@ -14,19 +14,12 @@ from tests.multirank._mpi.installed import packages_of
 ROOT = Path(__file__).parents[2]
 RANK = ROOT / "tests" / "multirank" / "_mpi" / "rank.py"
 (MPICH,) = [flavour for flavour in FLAVOURS if flavour.name == "mpich"]
-#: Instead of ssh: ssh [-OPTION...] HOST COMMAND...
-ENTER = """#!/bin/sh
-while [ "${{1#-}}" != "$1" ]; do shift; done
-host=$1
-shift
-exec ip netns exec {cluster}-$host unshare --uts sh -c 'echo "$0" >/proc/sys/kernel/hostname && eval "$*"' $host "$@"
-"""
 
 
 def test_from_mpi_on_two_hosts(tmp_path: Path) -> None:
     folder, packages = packages_of(MPICH)
-    enter = tmp_path / "enter"
-    mpirun = [str(folder / "bin" / "mpirun"), "-launcher", "ssh", "-launcher-exec", str(enter), "-iface", "eth0"]
+    agent = tmp_path / "agent"
+    mpirun = [str(folder / "bin" / "mpirun"), "-launcher", "ssh", "-launcher-exec", str(agent), "-iface", "eth0"]
     env = {
         "MPI4PY_FROM": str(packages),
         "LD_LIBRARY_PATH": str(folder / "lib"),
@@ -36,8 +29,7 @@ def test_from_mpi_on_two_hosts(tmp_path: Path) -> None:
         "OMP_NUM_THREADS": "1",
     }
     with Cluster(hosts=2) as cluster:
-        enter.write_text(ENTER.format(cluster=cluster.name.text))
-        enter.chmod(0o700)
+        cluster.write_agent(agent)
         argv = [*mpirun, "-hosts", "host0,host1", "-ppn", "2", "-n", "4", sys.executable, str(RANK), "hosts"]
         done = cluster.hosts[0].run(argv, env=env, timeout=timedelta(seconds=90), check=False)
     assert done.returncode == 0, done.stderr
