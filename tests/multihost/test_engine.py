@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ class Job:
                 "RANK": str(rank),
                 "WORLD_SIZE": str(world),
                 "LOCAL_RANK": str(rank % per_host),
+                "LOCAL_WORLD_SIZE": str(per_host),
                 "MASTER_ADDR": "host0",
                 "MASTER_PORT": "29500",
                 "OMP_NUM_THREADS": "1",
@@ -46,7 +48,7 @@ class Job:
                 if line.strip() == text:
                     break
 
-    def finish(self, ranks: range | None = None) -> list[str]:
+    def finish(self, ranks: Iterable[int] | None = None) -> list[str]:
         lines = []
         for rank in self.ranks if ranks is None else [self.ranks[r] for r in ranks]:
             output, errors = rank.communicate(timeout=PATIENCE_S)
@@ -89,3 +91,26 @@ def test_a_lost_host_is_noticed(how: str) -> None:
         found = re.fullmatch(r"rank [01]: \[2, 3\] after (.*) s", line)
         assert found is not None, lines
         assert float(found.group(1)) < NOTICED_WITHIN_S
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_the_other_hosts_go_on_without_a_lost_one(lost: int) -> None:
+    """Host 0 is where the store is, and the one who called the members together."""
+    with Cluster(hosts=3) as cluster:
+        job = Job(cluster, 2, "outlive")
+        job.await_line("READY")
+        cluster.link_down(lost)
+        gone = [2 * lost, 2 * lost + 1]
+        rest = [rank for rank in range(6) if rank not in gone]
+        lines = job.finish(rest)
+    for line, (place, rank) in zip(lines, enumerate(rest), strict=True):
+        found = re.fullmatch(rf"rank {rank}: without {re.escape(str(gone))} as rank {3 - place} of 4 in (.*) s", line)
+        assert found is not None, lines
+        assert float(found.group(1)) < NOTICED_WITHIN_S
+
+
+def test_another_host_joins() -> None:
+    with Cluster(hosts=2) as cluster:
+        lines = Job(cluster, 2, "join").finish()
+    for rank, line in enumerate(lines):
+        assert line.startswith(f"rank {rank}: together as rank {rank} of 4"), lines

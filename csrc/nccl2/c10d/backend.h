@@ -98,8 +98,16 @@ class Backend final : public ::c10d::Backend {
                                              const c10::intrusive_ptr<::c10d::Backend::Options>& opts) override;
   // regrouping.cpp. Handles are those of all members: by their new ranks, or in any order.
   std::string regroup_handle() const;
-  WorkPtr regroup(int64_t uuid, const std::vector<std::string>& handles, bool by_position,
-                  std::chrono::milliseconds timeout);
+  struct RegroupArgs {
+    int64_t uuid = 0;
+    std::vector<std::string> handles;
+    bool by_position = true;
+    std::chrono::milliseconds timeout = kNoTimeout;
+    std::string note = {};  // for the other members: see regroup_notes()
+  };
+  WorkPtr regroup(const RegroupArgs& args);
+  // What the members brought to the last regroup that has succeeded, by new rank.
+  std::vector<std::string> regroup_notes() const;
   int64_t generation() const { return generation_.load(std::memory_order_acquire); }
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
   bool supportsReconfigure() const override { return true; }
@@ -152,11 +160,12 @@ class Backend final : public ::c10d::Backend {
 
   // regrouping.cpp
   static bool waits_for_regroup(const GroupOptions& options);
-  Membership checked_membership(int64_t uuid, const std::vector<std::string>& handles, bool by_position) const;
+  Membership checked_membership(const RegroupArgs& args) const;
   struct Regroup {
     Membership members;
     Deadline deadline;
     at::Device device;  // that the caller's thread uses; on a GPU where the group may
+    std::string note;
     std::shared_ptr<TensorOp> state;
   };
   void begin_regroup(Regroup regroup);
@@ -164,8 +173,14 @@ class Backend final : public ::c10d::Backend {
   std::shared_ptr<Lanes> successor_of(Lanes& old, const Membership& members,
                                       const std::shared_ptr<std::atomic<bool>>& is_live);
   Error prepare(Lanes& made, Deadline deadline);
-  Error agree(const Regroup& regroup, Lanes& made, bool is_well, std::unique_ptr<Communicator>* intermediate);
-  std::shared_ptr<Lanes> exchange_lanes(std::shared_ptr<Lanes> made, const Membership& members);
+  // What is made on the way, and of use only until all have ended.
+  struct Byproducts {
+    std::vector<std::string> notes;
+    std::unique_ptr<Communicator> intermediate;
+  };
+  Error agree(const Regroup& regroup, Lanes& made, bool is_well, Byproducts* byproducts);
+  std::shared_ptr<Lanes> exchange_lanes(std::shared_ptr<Lanes> made, const Membership& members,
+                                        std::vector<std::string> notes);
   std::shared_ptr<Lanes> successor() const;
   void set_successor(std::shared_ptr<Lanes> lanes);
   void end_regroup_thread();
@@ -256,6 +271,7 @@ class Backend final : public ::c10d::Backend {
   std::atomic<int64_t> generation_{0};
   std::atomic<int64_t> uuid_{-1};  // of the regroup that made the lanes
   std::atomic<bool> is_regrouping_{false};
+  std::vector<std::string> notes_;               // guarded by lanes_mutex_
   std::set<int64_t> used_uuids_;                 // of the thread that regroups
   std::thread regroup_thread_;                   // the same; has ended when is_regrouping_ is false
   const std::shared_ptr<ValueReports> reports_;  // null while nobody asks for the check of values

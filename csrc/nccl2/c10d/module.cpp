@@ -149,13 +149,24 @@ PYBIND11_MODULE(_C, m) {
       .def(
           "regroup",
           [](Backend& self, int64_t uuid, const py::object& handles,
-             const std::optional<std::chrono::milliseconds>& timeout) -> c10::intrusive_ptr<::c10d::Work> {
-            const bool by_position = py::isinstance<py::list>(handles);
-            const auto texts = handles.cast<std::vector<std::string>>();
+             const std::optional<std::chrono::milliseconds>& timeout,
+             const py::bytes& note) -> c10::intrusive_ptr<::c10d::Work> {
+            const Backend::RegroupArgs args{.uuid = uuid,
+                                            .handles = handles.cast<std::vector<std::string>>(),
+                                            .by_position = py::isinstance<py::list>(handles),
+                                            .timeout = timeout.value_or(kNoTimeout),
+                                            .note = note};
             const py::gil_scoped_release gil;
-            return self.regroup(uuid, texts, by_position, timeout.value_or(kNoTimeout));
+            return self.regroup(args);
           },
-          py::kw_only(), py::arg("uuid"), py::arg("handles"), py::arg("timeout") = std::nullopt)
+          py::kw_only(), py::arg("uuid"), py::arg("handles"), py::arg("timeout") = std::nullopt,
+          py::arg("note") = py::bytes())
+      .def_property_readonly("regroup_notes",
+                             [](const Backend& self) {
+                               py::list notes;
+                               for (const std::string& note : self.regroup_notes()) notes.append(py::bytes(note));
+                               return notes;
+                             })
       .def_property_readonly("generation", &Backend::generation)
       .def("suspend", &Backend::suspend, py::call_guard<py::gil_scoped_release>())
       .def("resume", &Backend::resume, py::call_guard<py::gil_scoped_release>())

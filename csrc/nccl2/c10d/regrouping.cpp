@@ -20,12 +20,15 @@ namespace pycomms::c10d_backend {
 namespace {
 
 constexpr const char* kOp = "regroup";
+constexpr size_t kNoteBytes = 128;
 constexpr int64_t kEngineGrace = 1 * kSecond;  // its own deadline comes first: it names who is missing
 
 // What each member says to the others when what it can do by itself has gone well, or has not.
 struct Vote {
   int32_t yes;
+  uint32_t note_bytes;
   Heritage heritage;
+  char note[kNoteBytes];
 };
 static_assert(sizeof(Vote) <= hostccl::kExchangeBytes);
 
@@ -75,8 +78,8 @@ std::string Backend::regroup_handle() const {
   return to_text({nonce_, rank_, uuid_, address});
 }
 
-Membership Backend::checked_membership(int64_t uuid, const std::vector<std::string>& handles, bool by_position) const {
-  Result<Membership> members = make_membership(uuid, handles, by_position, nonce_);
+Membership Backend::checked_membership(const RegroupArgs& args) const {
+  Result<Membership> members = make_membership(args.uuid, args.handles, args.by_position, nonce_);
   if (!members.is_ok()) throw_value_error(kOp, members.status().message());
   throw_if(HandleRendezvous(communicator_->engine(), members.value(), communicator_->group()).check());
   return members.take();
@@ -84,20 +87,24 @@ Membership Backend::checked_membership(int64_t uuid, const std::vector<std::stri
 
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 WorkPtr Backend::reconfigure(const ::c10d::ReconfigureOptions& opts) {
-  const auto* const list = std::get_if<std::vector<std::string>>(&opts.handles);
-  std::vector<std::string> handles;
-  if (list != nullptr) {
-    handles = *list;
+  RegroupArgs args{.uuid = opts.uuid, .timeout = opts.timeout.value_or(kNoTimeout)};
+  if (const auto* const list = std::get_if<std::vector<std::string>>(&opts.handles)) {
+    args.handles = *list;
   } else {
     const auto& set = std::get<std::unordered_set<std::string>>(opts.handles);
-    handles.assign(set.begin(), set.end());
+    args.handles.assign(set.begin(), set.end());
+    args.by_position = false;
   }
-  return regroup(opts.uuid, handles, list != nullptr, opts.timeout.value_or(kNoTimeout));
+  return regroup(args);
 }
 #endif
 
-WorkPtr Backend::regroup(int64_t uuid, const std::vector<std::string>& handles, bool by_position,
-                         std::chrono::milliseconds timeout) {
+std::vector<std::string> Backend::regroup_notes() const {
+  const std::lock_guard lock(lanes_mutex_);
+  return notes_;
+}
+
+WorkPtr Backend::regroup(const RegroupArgs& args) {
   const Visit inside(visitors_);
   if (communicator_->was_forked()) {
     throw_value_error(kOp, "this process was forked from a member of the group and cannot regroup it");
@@ -105,12 +112,17 @@ WorkPtr Backend::regroup(int64_t uuid, const std::vector<std::string>& handles, 
   if (block_thread_.load(std::memory_order_relaxed) != std::thread::id()) {
     throw_value_error(kOp, "a coalesced block of the group is open: close it first");
   }
-  Membership members = checked_membership(uuid, handles, by_position);
+  Membership members = checked_membership(args);
+  if (args.note.size() > kNoteBytes) {
+    throw_value_error(
+        kOp, "note has " + std::to_string(args.note.size()) + " bytes, expected at most " + std::to_string(kNoteBytes));
+  }
   if (is_regrouping_.exchange(true)) throw_value_error(kOp, "the group is being regrouped already: wait for that");
   end_regroup_thread();
-  if (!used_uuids_.insert(uuid).second) {
+  if (!used_uuids_.insert(args.uuid).second) {
     is_regrouping_ = false;
-    throw_value_error(kOp, "uuid " + std::to_string(uuid) + " has been used for this group before: each regroup, and " +
+    throw_value_error(kOp, "uuid " + std::to_string(args.uuid) +
+                               " has been used for this group before: each regroup, and " +
                                "each new try, needs another one");
   }
   auto work = make_work(OpKind::kRegroup, {}, {});
@@ -118,7 +130,7 @@ WorkPtr Backend::regroup(int64_t uuid, const std::vector<std::string>& handles, 
   work->follow(state);
   const bool on_gpu = serves_gpu();
   const at::Device device = on_gpu ? c10::impl::VirtualGuardImpl(at::kCUDA).getDevice() : at::Device(at::kCPU);
-  begin_regroup({std::move(members), Deadline::after(timeout_ns(timeout)), device, std::move(state)});
+  begin_regroup({std::move(members), Deadline::after(timeout_ns(args.timeout)), device, args.note, std::move(state)});
   return work;
 }
 
@@ -154,15 +166,15 @@ void Backend::regroup_now(const Regroup& regroup) {
   remember_group(made);
 
   std::shared_ptr<Lanes> useless = made;
-  std::unique_ptr<Communicator> intermediate;
+  Byproducts byproducts;
   RegroupProbe::of_process().reached("before_prepare");
   Error failed = prepare(*made, regroup.deadline);
   RegroupProbe::of_process().reached("prepared");
   if (!failed) {
     visitors_.close();  // calls that were inside end with the operations that have been cancelled
-    failed = agree(regroup, *made, visitors_.wait_until_empty(regroup.deadline), &intermediate);
+    failed = agree(regroup, *made, visitors_.wait_until_empty(regroup.deadline), &byproducts);
     is_live->store(!failed);
-    if (!failed) useless = exchange_lanes(made, regroup.members);
+    if (!failed) useless = exchange_lanes(made, regroup.members, std::move(byproducts.notes));
     visitors_.open();
   }
   if (!failed) RegroupProbe::of_process().reached("committed");
@@ -184,23 +196,26 @@ Error Backend::prepare(Lanes& made, Deadline deadline) {
 }
 
 // The second half: all say how it went with them, and it has gone well if it has with all.
-Error Backend::agree(const Regroup& regroup, Lanes& made, bool is_well, std::unique_ptr<Communicator>* intermediate) {
+Error Backend::agree(const Regroup& regroup, Lanes& made, bool is_well, Byproducts* byproducts) {
   Communicator& main = *made.main();
+  Vote mine{.yes = is_well ? 1 : 0, .note_bytes = 0, .heritage = heritage(), .note = {}};
+  mine.note_bytes = static_cast<uint32_t>(regroup.note.copy(mine.note, kNoteBytes));
   std::vector<Vote> all;
-  if (Error error = vote(main, {is_well ? 1 : 0, heritage()}, &all, regroup.deadline)) return error;
+  if (Error error = vote(main, mine, &all, regroup.deadline)) return error;
   std::vector<Heritage> heritages;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].yes == 0) return could_not(main, static_cast<int>(rank));
     heritages.push_back(all[rank].heritage);
+    byproducts->notes.emplace_back(all[rank].note, std::min<size_t>(all[rank].note_bytes, kNoteBytes));
   }
   const Succession how = decide_succession(heritages);
   if (how.way != Succession::Way::kOfOld) return {};
   std::shared_ptr<DeviceGroup> on_gpu;
   try {
-    on_gpu = continue_on_device(how, made, regroup.device, regroup.deadline, intermediate);
+    on_gpu = continue_on_device(how, made, regroup.device, regroup.deadline, &byproducts->intermediate);
   } catch (const std::exception&) {  // no such GPU here, or no thread: then it is made anew
   }
-  const Vote mine{on_gpu != nullptr ? 1 : 0, {}};
+  mine.yes = on_gpu != nullptr ? 1 : 0;
   if (Error error = vote(main, mine, &all, regroup.deadline)) return error;
   if (std::all_of(all.begin(), all.end(), [](const Vote& one) { return one.yes != 0; })) made.adopt(std::move(on_gpu));
   return {};
@@ -220,7 +235,8 @@ std::shared_ptr<Lanes> Backend::successor_of(Lanes& old, const Membership& membe
 }
 
 // With nobody inside. Returns the old ones.
-std::shared_ptr<Lanes> Backend::exchange_lanes(std::shared_ptr<Lanes> made, const Membership& members) {
+std::shared_ptr<Lanes> Backend::exchange_lanes(std::shared_ptr<Lanes> made, const Membership& members,
+                                               std::vector<std::string> notes) {
   const std::lock_guard lock(lanes_mutex_);
   auto& global = options_->global_ranks_in_group;
   const bool is_default_group = std::is_sorted(global.begin(), global.end()) &&
@@ -232,6 +248,7 @@ std::shared_ptr<Lanes> Backend::exchange_lanes(std::shared_ptr<Lanes> made, cons
   }
   auto old = std::exchange(lanes_, std::move(made));
   communicator_ = lanes_->main();
+  notes_ = std::move(notes);
   rank_ = members.rank;
   size_ = members.size();
   uuid_ = members.uuid;

@@ -3,10 +3,13 @@
 matrix   operations of every kind against the reference; prints how many
 train    a few steps of DDP; prints the last loss and a digest of the weights
 lose     all_reduces until a host is lost; prints the ranks that the error names, and how long the last call took
+outlive  the same, and goes on without the lost ones, in the opposite order; prints how long that took
+join     the ranks of the first host are a group, and then one with all others; prints how long that took
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -81,11 +84,58 @@ def lose(rank: int, world: int) -> None:
             return
 
 
+def _regroup(rank: int, what: str, handles: list[str]) -> None:
+    started = time.monotonic()
+    pycomms.regroup(uuid=1, handles=handles, timeout=timedelta(seconds=20)).wait()
+    took = time.monotonic() - started
+    size = len(handles)
+    assert dist.get_world_size() == size
+    for count in (1, 1000, 1 << 20):
+        tensor = torch.full((count,), float(dist.get_rank() + 1))
+        dist.all_reduce(tensor)
+        assert bool(tensor.eq(size * (size + 1) / 2).all()), tensor
+    print(f"rank {rank}: {what} as rank {dist.get_rank()} of {size} in {took:.3f} s", flush=True)
+
+
+def outlive(rank: int, world: int) -> None:
+    handles: list[Any] = [None] * world
+    dist.all_gather_object(handles, pycomms.regroup_handle())
+    tensor = torch.ones(1 << 20)
+    dist.all_reduce(tensor)
+    print(_MARK, flush=True)
+    try:
+        while True:
+            dist.all_reduce(tensor)
+    except pycomms.PeerFailure as error:
+        lost = set(error.ranks)
+    _regroup(rank, f"without {sorted(lost)}", [handles[r] for r in reversed(range(world)) if r not in lost])
+
+
+def join() -> None:
+    """By hand: whoever comes later is in no group of the others."""
+    rank, world, per_host = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    meeting = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=rank == 0)
+    if rank < per_host:
+        store = dist.PrefixStore("first", meeting)
+        dist.init_process_group("nccl2", store=store, rank=rank, world_size=per_host)
+        dist.all_reduce(torch.ones(1))
+    else:
+        options = pycomms.Options(connect=pycomms.Connect.LAZY)
+        dist.init_process_group("nccl2", store=dist.HashStore(), rank=0, world_size=1, pg_options=options)
+    meeting.set(f"handle {rank}", pycomms.regroup_handle())
+    _regroup(rank, "together", [meeting.get(f"handle {one}").decode() for one in range(world)])
+    dist.barrier()
+
+
 def main(what: str) -> None:
     torch.set_num_threads(1)
+    if what == "join":
+        join()
+        return
     dist.init_process_group("nccl2", timeout=timedelta(seconds=60))
-    {"matrix": matrix, "train": train, "lose": lose}[what](dist.get_rank(), dist.get_world_size())
-    if what != "lose":
+    play = {"matrix": matrix, "train": train, "lose": lose, "outlive": outlive}[what]
+    play(dist.get_rank(), dist.get_world_size())
+    if what not in ("lose", "outlive"):
         dist.destroy_process_group()
 
 
