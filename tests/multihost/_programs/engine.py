@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore, PrefixStore, TCPStore
 from torch.nn.parallel import DistributedDataParallel
 
 import pycomms
@@ -114,14 +115,14 @@ def outlive(rank: int, world: int) -> None:
 def join() -> None:
     """By hand: whoever comes later is in no group of the others."""
     rank, world, per_host = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"))
-    meeting = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=rank == 0)
+    meeting = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=rank == 0)
     if rank < per_host:
-        store = dist.PrefixStore("first", meeting)
+        store = PrefixStore("first", meeting)
         dist.init_process_group("nccl2", store=store, rank=rank, world_size=per_host)
         dist.all_reduce(torch.ones(1))
     else:
         options = pycomms.Options(connect=pycomms.Connect.LAZY)
-        dist.init_process_group("nccl2", store=dist.HashStore(), rank=0, world_size=1, pg_options=options)
+        dist.init_process_group("nccl2", store=HashStore(), rank=0, world_size=1, pg_options=options)
     meeting.set(f"handle {rank}", pycomms.regroup_handle())
     _regroup(rank, "together", [meeting.get(f"handle {one}").decode() for one in range(world)])
     dist.barrier()
