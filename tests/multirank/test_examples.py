@@ -60,3 +60,17 @@ def test_train_fsdp2(backend: str, ranks: int) -> None:
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_dtensor(backend: str, ranks: int) -> None:
     assert "all results are right" in torchrun(ranks, "dtensor.py", "--backend", backend)
+
+
+@pytest.mark.nccl2_only("gloo does not notice the death before its timeout")
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_survive(ranks: int) -> None:
+    command = [sys.executable, str(EXAMPLES / "survive.py"), "--ranks", str(ranks), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    result = json.loads(done.stdout)
+    assert [(event["what"], event["size"]) for event in result["events"]] == [
+        ("rank 1 was killed", ranks - 1),
+        ("a newcomer joined", ranks),
+    ]
+    assert len(set(result["losses"])) == ranks

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from torch.distributed.distributed_c10d import _get_default_group
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+from ._errors import needed
 from ._harness import Ranks
 
 _STEPS = 5
@@ -136,3 +139,24 @@ def check_nan(rank: int, world: int) -> None:
 @pytest.mark.parametrize("world", [2, 3])
 def test_nan_is_handed_on(ranks: Ranks, world: int) -> None:
     ranks.run(check_nan, world=world)
+
+
+def lose_a_rank_in_backward(rank: int, world: int) -> None:
+    """The error comes through autograd, in the class that a script catches."""
+    model = DistributedDataParallel(_model(), bucket_cap_mb=0.001)
+
+    def train_for_ever() -> None:
+        while True:
+            _train(model, rank, 1)
+
+    _train(model, rank, world)
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    caught = needed(train_for_ever)
+    assert (caught.kind, caught.ranks) == ("PeerFailure", (1,)), caught
+
+
+@pytest.mark.nccl2_only("an error of gloo has no class of its own")
+def test_a_death_in_the_backward_pass_is_a_peer_failure(ranks: Ranks) -> None:
+    with ranks.start(lose_a_rank_in_backward, world=3, fresh=True) as run:
+        run.finish(died={1})

@@ -6,6 +6,7 @@
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/gpu_memory.h"
 #include "nccl2/c10d/host_engine.h"
+#include "nccl2/c10d/python_errors.h"
 #include "nccl2/c10d/python_hooks.h"
 #include "nccl2/c10d/regroup_probe.h"
 
@@ -17,43 +18,12 @@ namespace {
 template <typename T, typename... Bases>
 using Class = py::class_<T, Bases..., c10::intrusive_ptr<T>>;
 
-const char* kind_name(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kUsage:
-      return "usage";
-    case ErrorKind::kMismatch:
-      return "mismatch";
-    case ErrorKind::kPeerFailure:
-      return "peer_failure";
-    case ErrorKind::kTimeout:
-      return "timeout";
-    case ErrorKind::kRevoked:
-      return "revoked";
-    case ErrorKind::kClosed:
-      return "closed";
-    case ErrorKind::kInterrupted:
-      return "interrupted";
-    case ErrorKind::kNotFinite:
-      return "not_finite";
-    case ErrorKind::kSystem:
-      return "system";
-  }
-  return "system";
-}
-
-void raise_comm_error(const ErrorDetail& detail) {
-  const py::object make = py::module_::import("pycomms.errors").attr("_from_native");
-  const py::object error = make(kind_name(detail.kind), detail.message, py::cast(detail.ranks), detail.op,
-                                detail.sequence, detail.group, detail.rank);
-  PyErr_SetObject(py::type::handle_of(error).ptr(), error.ptr());
-}
-
 // torch's own translation keeps the text and loses the class.
 void translate(std::exception_ptr exception) {
   try {
     if (exception) std::rethrow_exception(exception);
   } catch (const CommError& e) {
-    raise_comm_error(e.detail());
+    raise_in_python(e.detail());
   } catch (const c10::ValueError& e) {
     PyErr_SetString(PyExc_ValueError, e.what_without_backtrace());
   } catch (const c10::TypeError& e) {

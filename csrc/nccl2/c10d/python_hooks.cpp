@@ -17,6 +17,8 @@ bool is_main_thread() {
   return main;
 }
 
+}  // namespace
+
 bool interpreter_is_up() {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsInitialized() != 0 && Py_IsFinalizing() == 0;
@@ -24,8 +26,6 @@ bool interpreter_is_up() {
   return Py_IsInitialized() != 0 && _Py_IsFinalizing() == 0;
 #endif
 }
-
-}  // namespace
 
 bool interrupted() {
   if (!is_main_thread() || !interpreter_is_up()) return false;

@@ -6,6 +6,8 @@
 
 namespace pycomms::c10d_backend {
 
+// False before the interpreter's start, and while it ends.
+bool interpreter_is_up();
 // True when a signal handler of Python asked to stop. Asks on the main thread only; the exception is kept for
 // rethrow_pending_signal() of this thread.
 bool interrupted();

@@ -8,6 +8,7 @@
 #include "nccl2/c10d/convert.h"
 #include "nccl2/c10d/device_streams.h"
 #include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/python_errors.h"
 #include "nccl2/c10d/python_hooks.h"
 
 namespace pycomms::c10d_backend {
@@ -47,7 +48,7 @@ void complete_with_tensors(Future& future, const OpState* state, const TensorLis
   if (state == nullptr || state->outcome() == Outcome::kDone) {
     future.markCompleted(c10::IValue(std::vector<at::Tensor>(outputs.begin(), outputs.end())));
   } else {
-    future.setError(to_exception_ptr(state->error()));
+    future.setError(to_future_error(state->error()));
   }
 }
 
