@@ -167,3 +167,26 @@ def check_beside_gloo(rank: int, world: int) -> None:
 
 def test_another_backend_beside_ours(ranks: Ranks) -> None:
     ranks.run(check_beside_gloo, world=2)
+
+
+def check_merge(rank: int, world: int) -> None:
+    """Two groups that have no other in common become one, beside them."""
+    half = world // 2
+    mine = "first" if rank < half else "second"
+    dist.init_process_group("nccl2", store=context().store(mine), rank=rank % half, world_size=half)
+    both = _get_default_group().merge_remote_group(
+        context().store("both"), world, timedelta(seconds=20), group_name="merged"
+    )
+    assert both.size() == world
+    tensor = torch.tensor([8 ** both.rank()])
+    both.allreduce([tensor]).wait()
+    assert int(tensor) == sum(8**one for one in range(world))
+    alone = torch.ones(1)
+    dist.all_reduce(alone)
+    assert float(alone) == half
+
+
+@pytest.mark.nccl2_only("the first group of gloo waits for the second one's ranks")
+@pytest.mark.parametrize("world", [2, 4])
+def test_two_groups_merge(ranks: Ranks, world: int) -> None:
+    ranks.run(check_merge, world=world, init=False, fresh=True)

@@ -178,6 +178,19 @@ void Backend::perform_nocolor_split() {
   }
 }
 
+c10::intrusive_ptr<::c10d::Backend> Backend::merge(const c10::intrusive_ptr<::c10d::Store>& store,
+                                                   const c10::intrusive_ptr<::c10d::Backend::Options>& opts,
+                                                   const int& rank, const int& size) {
+  const Visit inside(visitors_);
+  if (store == nullptr) throw_value_error("merge", "store is None: the members of both groups need one to meet over");
+  if (size < 1 || rank < 0 || rank >= size) {
+    throw_value_error("merge", "rank " + std::to_string(rank) + " of " + std::to_string(size) + " makes no group");
+  }
+  auto options = own_options(opts != nullptr ? opts : getBackendOptions());
+  return c10::make_intrusive<Backend>(store, rank, size, std::move(options), communicator_->engine(),
+                                      communicator_->runtime());
+}
+
 void Backend::check_member(int rank) const {
   if (rank < 0 || rank >= size_) {
     throw_value_error("split",

@@ -93,6 +93,10 @@ class Backend final : public ::c10d::Backend {
                                             const std::vector<int>& ranks,
                                             const c10::intrusive_ptr<::c10d::Backend::Options>& opts) override;
   void perform_nocolor_split();
+  // A group of the members of several groups, which meet over a store that all of them have.
+  c10::intrusive_ptr<::c10d::Backend> merge(const c10::intrusive_ptr<::c10d::Store>& store,
+                                            const c10::intrusive_ptr<::c10d::Backend::Options>& opts, const int& rank,
+                                            const int& size) override;
   // shrinking.cpp
   c10::intrusive_ptr<::c10d::Backend> shrink(const std::vector<int64_t>& ranks_to_exclude, int flags,
                                              const c10::intrusive_ptr<::c10d::Backend::Options>& opts) override;
