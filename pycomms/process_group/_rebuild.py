@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 from torch.distributed import distributed_c10d as c10d
@@ -146,7 +145,7 @@ def _nan_check(name: str) -> _C.NanCheck | None:
 
 def _subgroups(default: dist.ProcessGroup) -> list[dist.ProcessGroup]:
     known = [group for group in c10d._world.pg_map if group is not default]
-    return [group for group in known if isinstance(group._get_backend(torch.device("cpu")), _C.Backend)]
+    return [group for group in known if _tables.own_backend(group) is not None]
 
 
 def _backend(group: dist.ProcessGroup) -> _C.Backend:
