@@ -15,6 +15,7 @@ from pycomms import _C
 from pycomms._config import config, turn_nvls_off
 from pycomms.process_group._memberships import agree_on_first
 from pycomms.process_group._rebuild import connect_over
+from pycomms.process_group._tables import own_backend
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import _DistributedBackendOptions
@@ -63,8 +64,8 @@ def _regrouped_default(opts: _DistributedBackendOptions) -> dist.ProcessGroup | 
     if not opts.global_ranks_in_group:
         return None
     default = c10d._get_default_group()
-    backend = default._get_backend(torch.device("cpu"))
-    return default if isinstance(backend, _C.Backend) and backend.generation > 0 else None
+    backend = own_backend(default)
+    return default if backend is not None and backend.generation > 0 else None
 
 
 @cache

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 from torch.distributed import distributed_c10d as c10d
@@ -21,7 +20,17 @@ from pycomms._config import config
 from pycomms.process_group import _tables
 from pycomms.process_group._exchange import Deadline, share
 from pycomms.process_group._memberships import Memory
-from pycomms.process_group._recipes import Contribution, Place, Plan, Recipe, Seat, derived_uuid, membership_of, plan
+from pycomms.process_group._recipes import (
+    Contribution,
+    Gist,
+    Place,
+    Plan,
+    Recipe,
+    Seat,
+    derived_uuid,
+    membership_of,
+    plan,
+)
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import GroupName
@@ -48,9 +57,13 @@ def rebuild(
     """Collective over the members of the new default group."""
     everyone = range(default.size())
     _tables.set_ranks(default, everyone)
-    memory.learn(membership_of(uuid, handles), memory.generation + 1, default.rank())
+    memory.learn(membership_of(uuid, handles), _backend(default).generation, default.rank())
+    gist = Gist.of(_backend(default).regroup_notes)
+    c10d._world.group_count = gist.groups_made  # of which torch makes the names of groups
+    if gist.recipes == 0:
+        memory.settle()
+        return
     brought = [Contribution.from_json(raw) for raw in share(default, everyone, own.to_json(), deadline)]
-    c10d._world.group_count = max(one.groups_made for one in brought)
     groups = {}
     for one in plan(brought, memory.membership):
         if default.rank() in one.members:
@@ -59,10 +72,9 @@ def rebuild(
             _tables.set_ranks(group, one.members)
             groups[one] = group
     memory.settle()
-    if any(one.recipes for one in brought):
-        own_handles = {one.recipe.key: _backend(group).regroup_handle() for one, group in groups.items()}
-        of_all: list[Mapping[str, str]] = share(default, everyone, own_handles, deadline)
-        _regroup(groups, of_all, uuid, deadline)
+    own_handles = {one.recipe.key: _backend(group).regroup_handle() for one, group in groups.items()}
+    of_all: list[Mapping[str, str]] = share(default, everyone, own_handles, deadline)
+    _regroup(groups, of_all, uuid, deadline)
 
 
 def _regroup(
@@ -146,7 +158,7 @@ def _nan_check(name: str) -> _C.NanCheck | None:
 
 def _subgroups(default: dist.ProcessGroup) -> list[dist.ProcessGroup]:
     known = [group for group in c10d._world.pg_map if group is not default]
-    return [group for group in known if isinstance(group._get_backend(torch.device("cpu")), _C.Backend)]
+    return [group for group in known if _tables.own_backend(group) is not None]
 
 
 def _backend(group: dist.ProcessGroup) -> _C.Backend:

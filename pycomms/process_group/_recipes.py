@@ -71,7 +71,7 @@ class Contribution:
     ranks: Mapping[str, int]  # its rank in each membership of the default group that it remembers
     names: frozenset[str]  # of its groups
     recipes: tuple[Recipe, ...]
-    groups_made: int  # torch's counter, of which it makes names
+    groups_made: int = 0  # torch's counter, of which it makes names; only in the note
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -79,7 +79,6 @@ class Contribution:
             "ranks": dict(self.ranks),
             "names": sorted(self.names),
             "recipes": [recipe.to_json() for recipe in self.recipes],
-            "groups_made": self.groups_made,
         }
 
     @staticmethod
@@ -89,11 +88,27 @@ class Contribution:
             ranks=raw["ranks"],
             names=frozenset(raw["names"]),
             recipes=tuple(Recipe.from_json(one) for one in raw["recipes"]),
-            groups_made=raw["groups_made"],
         )
+
+    def note(self) -> bytes:
+        """Its part in the gist: a few bytes."""
+        return f"{self.groups_made} {len(self.recipes)}".encode()
 
     def recipe(self, key: str) -> Recipe | None:
         return next((one for one in self.recipes if one.key == key), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gist:
+    """What all need to know of all contributions before they tell each other more, if they have to."""
+
+    groups_made: int
+    recipes: int
+
+    @staticmethod
+    def of(notes: Iterable[bytes]) -> Gist:
+        read = [[int(number) for number in note.split()] for note in notes]
+        return Gist(groups_made=max(one[0] for one in read), recipes=sum(one[1] for one in read))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -20,7 +20,7 @@ from torch.utils.hooks import RemovableHandle
 
 from pycomms import _C
 from pycomms.process_group import _tables
-from pycomms.process_group._exchange import Deadline, share
+from pycomms.process_group._exchange import Deadline
 from pycomms.process_group._memberships import memory_of
 from pycomms.process_group._rebuild import contribution, rebuild
 
@@ -98,8 +98,8 @@ def regroup(
     deadline = Deadline(timeout if timeout is not None else backend.options._timeout)
     given = set(handles) if isinstance(handles, (set, frozenset)) else list(handles)
     finish = _finish_default if chosen is c10d._get_default_group() else _finish_subgroup
-    ending = finish(chosen, backend, uuid, sorted(given), deadline)
-    return _Regroup(backend.regroup(uuid=uuid, handles=given, timeout=timeout), ending)
+    note, ending = finish(chosen, backend, uuid, sorted(given), deadline)
+    return _Regroup(backend.regroup(uuid=uuid, handles=given, timeout=timeout, note=note), ending)
 
 
 def on_regroup(callback: Callback) -> RemovableHandle:
@@ -163,9 +163,13 @@ def _chosen(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
     return c10d._get_default_group() if group is None else group
 
 
+# What a regroup brings to the other members, and what is left to do here once all have.
+_Rest = tuple[bytes, Callable[[], None]]
+
+
 def _finish_default(
     group: dist.ProcessGroup, backend: _C.Backend, uuid: int, handles: list[str], deadline: Deadline
-) -> Callable[[], None]:
+) -> _Rest:
     memory = memory_of(group, backend)
     own = contribution(group, memory)
 
@@ -173,21 +177,21 @@ def _finish_default(
         rebuild(group, memory, own, uuid, handles, deadline)
         _tell(group, backend)
 
-    return finish
+    return own.note(), finish
 
 
 def _finish_subgroup(
-    group: dist.ProcessGroup, backend: _C.Backend, _uuid: int, _handles: list[str], deadline: Deadline
-) -> Callable[[], None]:
+    group: dist.ProcessGroup, backend: _C.Backend, _uuid: int, _handles: list[str], _deadline: Deadline
+) -> _Rest:
     def finish() -> None:
-        ranks = share(group, range(group.size()), dist.get_rank(), deadline)
+        ranks = [int(note) for note in backend.regroup_notes]
         # Members of different default groups have no common numbers but those of this group.
         _tables.set_ranks(group, ranks if len(set(ranks)) == len(ranks) else range(group.size()))
         default = c10d._get_default_group()
         memory_of(default, _tables.backend_of(default, "regroup")).recipes.pop(group, None)
         _tell(group, backend)
 
-    return finish
+    return str(dist.get_rank()).encode(), finish
 
 
 def _tell(group: dist.ProcessGroup, backend: _C.Backend) -> None:

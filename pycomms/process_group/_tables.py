@@ -90,7 +90,14 @@ def backend_of(group: dist.ProcessGroup, caller: str) -> _C.Backend:
         raise TypeError(f"{caller}: group must be a ProcessGroup that this rank is a member of, got {group!r}")
     if group not in c10d._world.pg_map:
         raise ValueError(f"{caller}: group {group.group_name} has ended: it was destroyed, or shrunk before")
-    backend = group._get_backend(torch.device("cpu"))
-    if not isinstance(backend, _C.Backend):
-        raise TypeError(f"{caller}: the group's backend is {type(backend).__name__}, not one of pycomms")
+    backend = own_backend(group)
+    if backend is None:
+        kinds = sorted({type(group._get_backend(device)).__name__ for device in group._device_types})
+        raise TypeError(f"{caller}: the group's backend is {', '.join(kinds)}, not one of pycomms")
     return backend
+
+
+def own_backend(group: dist.ProcessGroup) -> _C.Backend | None:
+    """Ours, if the group has it. It is one for all devices."""
+    backends = [group._get_backend(device) for device in group._device_types]
+    return next((backend for backend in backends if isinstance(backend, _C.Backend)), None)

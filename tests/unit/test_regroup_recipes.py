@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pycomms.process_group._recipes import (
     Contribution,
+    Gist,
     Place,
     Plan,
     Recipe,
@@ -82,7 +83,7 @@ class World:
 
 
 def alone(membership: str, rank: int) -> Contribution:
-    return Contribution(fresh=True, ranks={membership: rank}, names=frozenset(), recipes=(), groups_made=1)
+    return Contribution(fresh=True, ranks={membership: rank}, names=frozenset(), recipes=())
 
 
 def even_and_odd(size: int) -> World:
@@ -215,6 +216,15 @@ def test_all_believe_the_same_whatever_happens(data: st.DataObject) -> None:
     found = world.members()
     assert set(found.get("all", world.order)) == set(world.order)
     assert not set(found.get("even", [])) & set(found.get("odd", []))
+
+
+def test_the_gist_of_all_notes() -> None:
+    """How many groups torch has counted at most, and whether anybody has any. A note has room for 128 bytes."""
+    world = even_and_odd(3)
+    notes = [replace(one, groups_made=10**12 + number).note() for number, one in world.of.items()]
+    assert Gist.of(notes) == Gist(groups_made=10**12 + 2, recipes=6)
+    assert Gist.of([alone(FIRST, 0).note()]).recipes == 0
+    assert all(len(note) < 128 for note in notes)
 
 
 def test_names_and_uuids_follow_from_what_all_know() -> None:
