@@ -128,8 +128,7 @@ void Courier::take_leave_of_pairs(pycomms::Deadline deadline) {
   std::vector<net::Link*> links;
   for (const int peer : elsewhere_) {
     net::Link* const link = mesh_->find_link(peer);
-    const bool is_port = std::find(ports_.begin(), ports_.end(), peer) != ports_.end();
-    if (link != nullptr && !is_port) links.push_back(link);
+    if (link != nullptr && herald_on(places_.host_of(peer)) != peer) links.push_back(link);
   }
   for (net::Link* const link : links) link->start_close(kClosedHere);
   look_until(deadline, [&] {
