@@ -122,9 +122,8 @@ void Courier::ship_tails(int peer) {
 
 void Courier::ship_tails(int peer, Outgoing& out) {
   const PairControl& pair = segment_.layout().pair(segment_.base(), peer, rank_);
-  const bool is_port = places_.port_of(peer, places_.my_host()) == rank_;
   const TailsWire tails{value_of(pair.staged_tail), value_of(pair.eager_tail), value_of(pair.bulk_tail),
-                        value_of(pair.envelopes_taken), is_port ? taken_here_of(peer) : 0};
+                        value_of(pair.envelopes_taken), is_port_of(peer) ? taken_here_of(peer) : 0};
   if (tails == out.tails) return;
   if (send(peer, Lane::kNormal, message_of(CourierKind::kTails), {bytes_of(tails), {}})) {
     out.tails = tails;
