@@ -26,7 +26,7 @@ Courier::Courier(Segment& segment)
     out_[static_cast<size_t>(peer)] = std::make_unique<Outgoing>();
     in_[static_cast<size_t>(peer)] = std::make_unique<Incoming>();
     elsewhere_.push_back(peer);
-    if (places_.port_of(peer, places_.my_host()) == rank_) served_.push_back(peer);
+    if (is_port_of(peer)) served_.push_back(peer);
   }
   for (int host = 0; host < places_.nhosts(); ++host) {
     if (host != places_.my_host()) ports_.push_back(places_.port_of(rank_, host));
@@ -128,8 +128,7 @@ void Courier::take_leave_of_pairs(pycomms::Deadline deadline) {
   std::vector<net::Link*> links;
   for (const int peer : elsewhere_) {
     net::Link* const link = mesh_->find_link(peer);
-    const bool is_port = std::find(ports_.begin(), ports_.end(), peer) != ports_.end();
-    if (link != nullptr && !is_port) links.push_back(link);
+    if (link != nullptr && herald_on(places_.host_of(peer)) != peer) links.push_back(link);
   }
   for (net::Link* const link : links) link->start_close(kClosedHere);
   look_until(deadline, [&] {
@@ -140,10 +139,11 @@ void Courier::take_leave_of_pairs(pycomms::Deadline deadline) {
 void Courier::close(pycomms::Deadline deadline) {
   if (mesh_ == nullptr) return;
   const auto goodbye = [deadline] { return pycomms::Deadline::after(std::min(kGoodbye, deadline.left())); };
-  look_until(deadline, [this] { return has_sent_all() && (has_all_for_neighbours() || segment_.has_failed()); });
+  // After a failure nobody needs data any more, and a peer that takes none cannot hold us up.
+  look_until(deadline, [this] { return (has_sent_all() && has_all_for_neighbours()) || segment_.has_failed(); });
   if (!segment_.has_failed()) take_leave_of_pairs(goodbye());
   may_say_closed_.store(true, std::memory_order_release);
-  look_until(deadline, [this] { return has_sent_all(); });
+  look_until(deadline, [this] { return has_sent_all() || segment_.has_failed(); });
   is_leaving_.store(true, std::memory_order_release);
   stop_.store(true, std::memory_order_release);
   mesh_->close(kClosedHere, goodbye());

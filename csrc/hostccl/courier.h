@@ -52,6 +52,9 @@ class Courier final : public Remote, private net::Sink {
   void ship_for_all(int port);
   void ship_to_all_hosts();
   bool ship_ring(int peer, CourierKind kind, const std::byte* ring, size_t size, uint64_t head, uint64_t& shipped);
+  bool has_left(int peer) const;
+  int herald_on(int host) const;
+  void ship_news(int peer, Outgoing& out, Presence presence);
   void ship_headers(int port, Outgoing& out);
   void ship_envelopes(int peer, Outgoing& out, uint64_t end);
   void ship_tails(int peer);

@@ -122,9 +122,8 @@ void Courier::ship_tails(int peer) {
 
 void Courier::ship_tails(int peer, Outgoing& out) {
   const PairControl& pair = segment_.layout().pair(segment_.base(), peer, rank_);
-  const bool is_port = places_.port_of(peer, places_.my_host()) == rank_;
   const TailsWire tails{value_of(pair.staged_tail), value_of(pair.eager_tail), value_of(pair.bulk_tail),
-                        value_of(pair.envelopes_taken), is_port ? taken_here_of(peer) : 0};
+                        value_of(pair.envelopes_taken), is_port_of(peer) ? taken_here_of(peer) : 0};
   if (tails == out.tails) return;
   if (send(peer, Lane::kNormal, message_of(CourierKind::kTails), {bytes_of(tails), {}})) {
     out.tails = tails;
@@ -135,24 +134,54 @@ void Courier::ship_tails(int peer, Outgoing& out) {
 
 void Courier::ship_for_all(int port) {
   Outgoing& out = *out_[static_cast<size_t>(port)];
-  const std::lock_guard lock(out.mutex);
-  Presence presence = segment_.mine().presence.load(std::memory_order_seq_cst);
-  if (presence == Presence::kClosed && !may_say_closed_.load(std::memory_order_acquire)) presence = out.presence;
-  ship_headers(port, out);
-  const bool all_sent = ship_ring(port, CourierKind::kShared, segment_.layout().shared_ring(segment_.base(), rank_),
-                                  segment_.layout().shared_ring_bytes(),
-                                  value_of(segment_.layout().shared_head(segment_.base(), rank_)), out.shared);
-  if (presence != out.presence && all_sent) {
+  const Presence presence = segment_.mine().presence.load(std::memory_order_seq_cst);
+  const bool is_closed = presence == Presence::kClosed;
+  const bool may_say_it = !is_closed || may_say_closed_.load(std::memory_order_acquire);
+  {
+    const std::lock_guard lock(out.mutex);
+    ship_headers(port, out);
+    const bool all_sent = ship_ring(port, CourierKind::kShared, segment_.layout().shared_ring(segment_.base(), rank_),
+                                    segment_.layout().shared_ring_bytes(),
+                                    value_of(segment_.layout().shared_head(segment_.base(), rank_)), out.shared);
+    ship_news(port, out, all_sent && may_say_it ? presence : out.presence);
+  }
+  if (!segment_.has_failed() && !(is_closed && may_say_it)) return;
+  if (const int herald = herald_on(places_.host_of(port)); herald != port) {
+    Outgoing& to_herald = *out_[static_cast<size_t>(herald)];
+    const std::lock_guard lock(to_herald.mutex);
+    ship_news(herald, to_herald, may_say_it ? presence : to_herald.presence);
+  }
+}
+
+// Of its own will or not, as far as this rank knows.
+bool Courier::has_left(int peer) const {
+  const net::Link* const link = mesh_->find_link(peer);
+  const RankBlock& block = segment_.block(peer);
+  return (link != nullptr && link->has_ended()) || is_dead(block.life) ||
+         block.presence.load(std::memory_order_acquire) == Presence::kClosed;
+}
+
+// Who hears on that host how this rank ends: its port there. That may close its communicator while others of its host still
+// wait for this rank; then one of them.
+int Courier::herald_on(int host) const {
+  const int port = places_.port_of(rank_, host);
+  if (!has_left(port)) return port;
+  const std::vector<int>& there = places_.ranks_on(host);
+  const auto found = std::find_if(there.begin(), there.end(), [this](int rank) { return !has_left(rank); });
+  return found != there.end() ? *found : port;
+}
+
+// What this rank is, and that the communicator has failed.
+void Courier::ship_news(int peer, Outgoing& out, Presence presence) {
+  if (presence != out.presence) {
     const StateWire state{static_cast<uint32_t>(presence), segment_.mine().pid.load(std::memory_order_relaxed),
                           segment_.mine().cores.load(std::memory_order_relaxed)};
     // Behind all that was sent so far, in whatever lane.
-    if (send(port, Lane::kBulk, message_of(CourierKind::kState), {bytes_of(state), {}})) {
-      out.presence = presence;
-    }
+    if (send(peer, Lane::kBulk, message_of(CourierKind::kState), {bytes_of(state), {}})) out.presence = presence;
   }
   if (!out.has_fault && segment_.has_failed()) {
     const Failure failure = segment_.failure();
-    net::Link& link = mesh_->link_to(port);
+    net::Link& link = mesh_->link_to(peer);
     // Without a completion: it is copied.
     const bool sent = link.send(Lane::kUrgent, message_of(CourierKind::kFault), {{}, bytes_of(failure)}).is_ok();
     out.has_fault = sent || link.has_ended();

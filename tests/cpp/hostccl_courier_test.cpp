@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "courier_world.h"
+#include "hostccl/failures.h"
 
 using namespace courier_test;
 using net_test::eventually;
@@ -103,6 +104,27 @@ TEST(a_rank_that_leaves_first_receives_what_others_on_its_host_still_need) {
   for (std::thread& thread : threads) thread.join();
   for (const Result result : results) CHECK_EQ(result, nccl_abi::kSuccess);
   CHECK(std::all_of(out.begin(), out.end(), [](float each) { return each == 10; }));
+}
+
+TEST(who_stays_hears_how_it_ends_when_its_port_has_left) {
+  for (const bool fails : {true, false}) {
+    World world({0, 0, 1});
+    CHECK(world.is_complete());
+    const int port = world[2].segment->places().port_of(2, 0), other = 1 - port;
+    world[port].close();
+    const auto presence_on = [&](int rank, int of) { return world[rank].segment->block(of).presence.load(); };
+    CHECK(eventually([&] { return presence_on(2, port) == Presence::kClosed; }));
+    CHECK(!world[other].segment->has_failed());
+    if (fails) {
+      world[2].segment->fail(make_failure(FailureKind::kAborted, 2, "enough"));
+      CHECK(eventually([&] { return world[other].segment->has_failed(); }));
+      CHECK_STREQ(world[other].segment->failure().text, "enough");
+    } else {
+      world[2].close();
+      CHECK(eventually([&] { return presence_on(other, 2) == Presence::kClosed; }));
+    }
+    CHECK_EQ(world[other].watch->find_dead(false), -1);
+  }
 }
 
 TEST(writers_of_a_host_are_spread_over_the_ranks_of_another) {

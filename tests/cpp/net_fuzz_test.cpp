@@ -246,7 +246,7 @@ void run_rank(Node& node, Tally& tally, uint64_t seed) {
       Message message;
       message.id = id;
       const pycomms::Status status = mesh.link_to(to).send(Lane::kNormal, message, {{}, data}, done);
-      if (!status.is_ok()) die("the job's send: " + status.message());
+      if (!status.is_ok()) die("the job's send: " + status.message() + ": " + node.sink.end_of(to).text);
     }
     const Deadline deadline = Deadline::after(kPatience);
     while (open > 0) {

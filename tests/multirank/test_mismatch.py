@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from ._errors import Caught, needed
-from ._harness import Ranks
+from ._harness import Ranks, context
 
 pytestmark = pytest.mark.nccl2_only("gloo does not compare what the ranks call: it hangs or computes nonsense")
 
@@ -122,6 +122,7 @@ def check_mismatch(rank: int, world: int, name: str, is_async: bool) -> tuple[Ca
     disagreement = DISAGREEMENTS[name]
     odd = world - 1
     dist.all_reduce(_tensor())  # everyone is connected
+    context().meet("connected")  # between hosts a failure may come before the data of what others have ended already
     call = disagreement.odd if rank == odd else disagreement.most
 
     def issue() -> None:

@@ -175,7 +175,10 @@ void Mesh::advance_dial(int rank, int64_t now, std::vector<Step>& steps) {
     static_cast<void>(epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr));
     steps.push_back({peer.link.get(), std::move(socket), options_.addresses[static_cast<size_t>(rank)], {}});
   } else {
-    steps.push_back({peer.link.get(), {}, {}, unreachable(rank, dial->status().message())});
+    LinkEnd end = unreachable(rank, dial->status().message());
+    const bool has_left = dial->state() == Dial::State::kRefused && dial->verdict() == Verdict::kClosed;
+    if (has_left) end.kind = EndKind::kOrderly;
+    steps.push_back({peer.link.get(), {}, {}, std::move(end)});
   }
 }
 

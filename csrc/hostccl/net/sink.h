@@ -33,7 +33,7 @@ struct Place {
 };
 
 enum class EndKind : uint8_t {
-  kOrderly,      // the peer said goodbye
+  kOrderly,      // the peer said goodbye, or had left before there was a connection
   kLost,         // the connection ended without a word: the process, its host or the network is gone
   kProtocol,     // the peer sent what it must not
   kUnreachable,  // there never was a connection

@@ -52,6 +52,12 @@ class Context:
     def await_signpost(self, name: str) -> None:
         self._signposts().wait([name], _STORE_TIMEOUT)
 
+    def meet(self, name: str) -> None:
+        """Returns when all ranks have called it; the group is not used."""
+        self.signpost(f"{name}, rank {self._job.rank}")
+        for rank in range(self._job.world):
+            self.await_signpost(f"{name}, rank {rank}")
+
     def _signposts(self) -> Store:
         return self.store("signposts")
 
