@@ -134,23 +134,28 @@ class Joining {
 
   bool say_hello(Lobby& lobby) {
     const JoinRequest request{place_.secret, place_.agenda, rank_, nranks_, bytes_, deadline_.left(), me_};
-    JoinReply reply{};
-    Fd segment;
     if (!tell(lobby.fd(), std::as_bytes(std::span(&request, 1)))) return give_up(Heard::kGone), false;
-    if (const Heard heard = hear(lobby.fd(), reply, segment, patience(), cancelled_); heard != Heard::kAll) {
-      return give_up(heard), false;
-    }
-    if (reply.ok == 0) {
-      why_ = reply.failure;
-      return false;
-    }
-    has_roster_ = reply.has_roster != 0;
+    Fd segment;
+    if (!hear_reply(lobby, segment)) return false;
     if (me_.host == place_.convener.host && !segment) {
       refuse(FailureKind::kSystem, "the shared segment did not come with the reply (descriptor limit reached?)");
       return false;
     }
     lobby.set_segment(std::move(segment));
     return true;
+  }
+
+  // False: it is a refusal, or there is none.
+  bool hear_reply(Lobby& lobby, Fd& segment) {
+    JoinReply reply{};
+    if (const Heard heard = hear(lobby.fd(), reply, segment, patience(), cancelled_); heard != Heard::kAll) {
+      return give_up(heard), false;
+    }
+    has_roster_ = reply.has_roster != 0;
+    if (reply.ok != 0) return true;
+    why_ = reply.failure;
+    make_harmless(why_, nranks_);
+    return false;
   }
 
   bool tell_address(const Lobby& lobby) {
@@ -160,6 +165,7 @@ class Joining {
   }
 
   bool hear_roster(Lobby& lobby) {
+    if (Fd none; !hear_reply(lobby, none)) return false;
     std::vector<Whereabouts> roster(static_cast<size_t>(nranks_));
     const auto into = std::as_writable_bytes(std::span(roster));
     if (const Heard heard = hear(lobby.fd(), into, patience(), cancelled_); heard != Heard::kAll) {
@@ -294,10 +300,12 @@ void Lobby::leave() {
   remote_.reset();
 }
 
-bool Lobby::all_well(Failure& why) const {
+bool Lobby::all_well(int nranks, Failure& why) const {
   JoinReply reply{};
-  if (recv(fd(), &reply, sizeof(reply), MSG_DONTWAIT) != sizeof(reply) || reply.ok != 0) return true;
+  // Left where it is until all of it is there.
+  if (recv(fd(), &reply, sizeof(reply), MSG_DONTWAIT | MSG_PEEK) != sizeof(reply) || reply.ok != 0) return true;
   why = reply.failure;
+  make_harmless(why, nranks);
   return false;
 }
 

@@ -147,7 +147,7 @@ Failure Communicator::wait_for_members(Lobby& lobby, pycomms::Deadline deadline)
   };
   Failure why{};
   if (!waiter.until(
-          [&] { return assembled() || !lobby.all_well(why) || cancelled_.load(std::memory_order_acquire); })) {
+          [&] { return assembled() || !lobby.all_well(nranks_, why) || cancelled_.load(std::memory_order_acquire); })) {
     return segment_->failure();
   }
   if (why.kind != FailureKind::kNone) return why;

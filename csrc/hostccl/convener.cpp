@@ -158,6 +158,11 @@ void Convener::welcome(Guest& guest) {
                             "came for something else than rank " + std::to_string(first_->rank) +
                                 ": do all give the same members in the same order?"));
   }
+  if (request.segment_bytes != first_->segment_bytes) {
+    return refuse_all(blame(FailureKind::kMismatch, request.rank,
+                            "has another layout of shared memory than rank " + std::to_string(first_->rank) +
+                                ": do all ranks run the same build?"));
+  }
   const auto twins =
       std::count_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank() == request.rank; });
   if (twins > 1) return refuse_all(blame(FailureKind::kMismatch, request.rank, "came twice"));
@@ -188,8 +193,10 @@ void Convener::send_roster() {
   for (const Guest& guest : guests_) {
     if (guest.rank() >= 0) roster[static_cast<size_t>(guest.rank())] = guest.request.whereabouts;
   }
+  const JoinReply follows{.ok = 1, .has_roster = 1, .failure = {}};
   for (const Guest& guest : guests_) {
-    if (guest.rank() >= 0) static_cast<void>(tell(guest.fd(), std::as_bytes(std::span(roster))));
+    if (guest.rank() < 0) continue;
+    static_cast<void>(tell(guest.fd(), follows, -1) && tell(guest.fd(), std::as_bytes(std::span(roster))));
   }
 }
 

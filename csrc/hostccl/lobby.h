@@ -28,7 +28,7 @@ class Lobby {
   // This rank sees all others, and will not come back.
   void leave();
   // Does not block. False when a rank has died since; `why` says which.
-  bool all_well(Failure& why) const;
+  bool all_well(int nranks, Failure& why) const;
 
  private:
   pycomms::Fd local_;

@@ -47,8 +47,10 @@ struct JoinRequest {
 };
 
 struct JoinReply {
-  int32_t ok;          // the descriptor of the segment comes with it, if the convener is on the same host
-  int32_t has_roster;  // there are several hosts: the whereabouts of all ranks follow, when all have told theirs
+  int32_t ok;  // the descriptor of the segment comes with it, if the convener is on the same host
+  int32_t
+      has_roster;  // there are several hosts: when all have told their whereabouts, another reply follows, and if that is ok
+                   // the whereabouts of all ranks
   Failure failure;
 };
 

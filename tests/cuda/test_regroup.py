@@ -11,12 +11,14 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.multirank._errors import needed
+from tests.multirank._errors import catch, needed
 from tests.multirank._harness import Ranks, context
 
 from ._group import gpu_backend, meet, nccl
+from .test_cycles import Holdings
 
 WAIT = timedelta(seconds=30)
+_TIMES = 30
 
 
 def _share_handle(name: str, rank: int) -> None:
@@ -117,19 +119,36 @@ def test_two_groups_become_one(ranks: Ranks) -> None:
     ranks.run(merge, world=4, init=False, fresh=True)
 
 
-def again_and_again(rank: int, world: int) -> None:
+def again_and_again(rank: int, world: int) -> tuple[Holdings, Holdings]:
+    """Returns what the process held after a few times, and at last."""
     _check(world)
     members = list(range(world))
-    for uuid in range(12):
+    early = None
+    for uuid in range(_TIMES):
         members = members[1:] + members[:1]
         _regroup(f"{uuid}", rank, members, uuid)
         _check(world)
         assert gpu_backend().generation == uuid + 1
+        assert nccl().live().communicators <= 2 * world  # the old one may be about to end
+        early = Holdings.now() if uuid == _TIMES // 3 else early
+    assert early is not None
+    return early, Holdings.now()
 
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_again_and_again(ranks: Ranks, world: int) -> None:
-    ranks.run(again_and_again, world=world, fresh=True)
+    for early, late in ranks.run(again_and_again, world=world, fresh=True):
+        # The last regroup's thread may be about to end.
+        assert late.threads <= early.threads + 2, (early, late)
+        assert late.descriptors <= early.descriptors + 2, (early, late)
+
+
+def _reduce_for_ever() -> None:
+    """On a GPU an error comes with a later call."""
+    tensor = torch.ones(1 << 16, device="cuda")
+    while True:
+        dist.all_reduce(tensor)
+        torch.cuda.synchronize()
 
 
 def killed(rank: int, world: int, victim: int) -> None:
@@ -138,14 +157,7 @@ def killed(rank: int, world: int, victim: int) -> None:
     meet("ready", rank, world)
     if rank == victim:
         os.kill(os.getpid(), signal.SIGKILL)
-    tensor = torch.ones(1 << 16, device="cuda")
-
-    def reduce_for_ever() -> None:
-        while True:
-            dist.all_reduce(tensor)
-            torch.cuda.synchronize()
-
-    caught = needed(reduce_for_ever)
+    caught = needed(_reduce_for_ever)
     assert (caught.kind, caught.ranks) == ("PeerFailure", (victim,)), caught
     rest = [one for one in range(world) if one != victim]
     gpu_backend().regroup(uuid=7, handles=_handles("all", rest), timeout=WAIT).wait()
@@ -224,3 +236,79 @@ def train(rank: int, world: int) -> None:
 
 def test_ddp_goes_on_with_the_right_averages(ranks: Ranks) -> None:
     ranks.run(train, world=4, fresh=True)
+
+
+def dies_while_regrouping(rank: int, world: int, victim: int, point: str) -> None:
+    """All others learn of it, and go on with another try."""
+    from pycomms import _C
+
+    _check(world)
+    torch.cuda.synchronize()
+    if rank == victim:
+        _C.set_regroup_probe(lambda reached: os.kill(os.getpid(), signal.SIGKILL) if reached == point else None)
+    _share_handle("first", rank)
+    handles = _handles("first", list(range(world)))
+    caught = catch(lambda: gpu_backend().regroup(uuid=1, handles=handles, timeout=WAIT).wait())
+    if caught is None:
+        assert point == "committed"
+        caught = needed(_reduce_for_ever)
+    assert caught.kind in ("PeerFailure", "CommunicatorRevoked"), caught
+    rest = [one for one in range(world) if one != victim]
+    _regroup("second", rank, rest, 2)
+    _check(world - 1)
+
+
+@pytest.mark.parametrize("point", ["before_prepare", "prepared", "committed"])
+@pytest.mark.parametrize(("world", "victim"), [(2, 1), (4, 0), (4, 2)])
+def test_a_member_dies_while_regrouping(ranks: Ranks, world: int, victim: int, point: str) -> None:
+    with ranks.start(dies_while_regrouping, victim, point, world=world, fresh=True) as run:
+        run.finish(died={victim})
+
+
+def after_abort(rank: int, world: int) -> None:
+    _check(world)
+    meet("aborting", rank, world)
+    if rank == 0:
+        gpu_backend().abort()
+    needed(lambda: _check(world))
+    _regroup("aborted", rank, list(range(world)), 1)
+    _check(world)
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_after_an_abort(ranks: Ranks, world: int) -> None:
+    ranks.run(after_abort, world=world, fresh=True)
+
+
+def after_mismatch(rank: int, world: int) -> None:
+    _check(world)
+    assert needed(lambda: dist.all_reduce(torch.ones(rank + 1))).kind == "CollectiveMismatch"
+    _regroup("differ", rank, list(range(world)), 1)
+    _check(world)
+
+
+def test_after_a_mismatch(ranks: Ranks) -> None:
+    ranks.run(after_mismatch, world=2, fresh=True)
+
+
+def train_sharded(rank: int, world: int) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 4).cuda()
+    fully_shard(model)
+
+    def step() -> float:
+        model.zero_grad()
+        model(torch.full((3, 8), float(dist.get_rank() + 1), device="cuda")).sum().backward()
+        gradient: Any = model.weight.grad
+        return float(gradient.full_tensor().sum())
+
+    expected = step()
+    meet("trained", rank, world)
+    _regroup("same", rank, list(range(world)), 1)
+    assert step() == expected
+
+
+def test_fsdp2_goes_on(ranks: Ranks) -> None:
+    ranks.run(train_sharded, world=2, fresh=True)
