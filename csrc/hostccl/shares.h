@@ -25,16 +25,16 @@ inline Share share_of(int owner, int owners, size_t count, size_t element_size) 
   return {begin, std::min(each, count - begin)};
 }
 
-// A reduction by hosts rounds what each host has. float8 has too few bits for that, and an average of float16 could become
-// infinite on the way.
+// Low precision is accumulated in float32 and rounded once, and what a host has made so far would have to be rounded to be
+// sent. Of maxima and minima nothing is rounded.
 inline bool goes_by_hosts(const Places& places, const Collective& op) {
   if (places.is_one_host() || places.nhosts() == places.nranks()) return false;
   switch (op.type) {
+    case nccl_abi::kFloat16:
+    case nccl_abi::kBfloat16:
     case nccl_abi::kFloat8e4m3:
     case nccl_abi::kFloat8e5m2:
-      return false;
-    case nccl_abi::kFloat16:
-      return op.reduction != Reduction::kAvg;
+      return op.reduction == Reduction::kMax || op.reduction == Reduction::kMin;
     default:
       return true;
   }

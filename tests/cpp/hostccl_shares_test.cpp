@@ -32,15 +32,16 @@ TEST(ranks_of_a_host_reduce_first_where_there_are_several_of_both) {
   CHECK_EQ(on({0, 0, 1, 1}).least_on_a_host(), 2);
 }
 
-TEST(what_would_lose_too_much_on_the_way_is_reduced_at_once) {
+TEST(low_precision_is_rounded_once) {
   const Places places({0, 0, 1, 1}, 0);
   Collective op;
-  op.type = nccl_abi::kFloat8e4m3;
-  CHECK(!goes_by_hosts(places, op));
-  op.type = nccl_abi::kFloat16;
-  CHECK(goes_by_hosts(places, op));
-  op.reduction = Reduction::kAvg;
-  CHECK(!goes_by_hosts(places, op));
+  for (const auto type : {nccl_abi::kFloat16, nccl_abi::kBfloat16, nccl_abi::kFloat8e4m3, nccl_abi::kFloat8e5m2}) {
+    op.type = type;
+    op.reduction = Reduction::kSum;
+    CHECK(!goes_by_hosts(places, op));
+    op.reduction = Reduction::kMax;
+    CHECK(goes_by_hosts(places, op));
+  }
 }
 
 CHECK_MAIN()
