@@ -36,6 +36,9 @@ class Courier final : public Remote, private net::Sink {
 
   void published(int peer) override;
   void failed() override;
+  bool hand_over(int peer, uint64_t position, std::span<const std::byte> bytes) override;
+  uint64_t handed_over(int peer) const override;
+  void let_go() override;
   bool progress() override;
   std::string why_gone(int peer) const override;
 
@@ -59,7 +62,8 @@ class Courier final : public Remote, private net::Sink {
   void ship_envelopes(int peer, Outgoing& out, uint64_t end);
   void ship_tails(int peer);
   void ship_tails(int peer, Outgoing& out);
-  bool send(int peer, net::Lane lane, const net::Message& message, const net::Payload& payload);
+  bool send(int peer, net::Lane lane, const net::Message& message, const net::Payload& payload,
+            net::Push push = net::Push::kNow);
   uint64_t taken_here_of(int writer) const;
 
   // --- in (courier_in.cpp)

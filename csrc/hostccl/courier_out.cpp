@@ -34,6 +34,12 @@ uint64_t envelopes_posted(const PairControl& pair, uint64_t known) {
   return known;
 }
 
+// A writer needs to know only before its ring is full for all it knows, and to tell it costs as much as to send 64 KiB.
+// Nobody writes more than half a ring at once.
+bool is_worth_telling(uint64_t head, uint64_t told, uint64_t now, size_t size) {
+  return now != told && head - told > size / 2;
+}
+
 }  // namespace
 
 void Courier::published(int peer) {
@@ -50,11 +56,11 @@ void Courier::ship_to_all_hosts() {
 }
 
 // The connection keeps what it is given in order, within a lane; an entry that was not taken is shipped by the next call.
-bool Courier::send(int peer, Lane lane, const Message& message, const Payload& payload) {
+bool Courier::send(int peer, Lane lane, const Message& message, const Payload& payload, net::Push push) {
   net::Link& link = mesh_->link_to(peer);
   // The body stays where it is until its reader has told that it has it.
   constexpr net::Completion kStays{[](void*, bool) {}, nullptr};
-  if (link.send(lane, message, payload, payload.body.empty() ? net::Completion{} : kStays).is_ok()) return true;
+  if (link.send(lane, message, payload, payload.body.empty() ? net::Completion{} : kStays, push).is_ok()) return true;
   // Its lane is full. If the link has ended, the sink hears of it.
   out_[static_cast<size_t>(peer)]->is_held_up.store(!link.has_ended(), std::memory_order_release);
   return false;
@@ -124,9 +130,60 @@ void Courier::ship_tails(int peer, Outgoing& out) {
   const PairControl& pair = segment_.layout().pair(segment_.base(), peer, rank_);
   const TailsWire tails{value_of(pair.staged_tail), value_of(pair.eager_tail), value_of(pair.bulk_tail),
                         value_of(pair.envelopes_taken), is_port_of(peer) ? taken_here_of(peer) : 0};
-  if (tails == out.tails) return;
+  const Layout& layout = segment_.layout();
+  const TailsWire& told = out.tails;
+  const bool tell = is_worth_telling(value_of(pair.staged_head), told.staged, tails.staged, layout.pair_ring_bytes()) ||
+                    is_worth_telling(value_of(pair.eager_head), told.eager, tails.eager, layout.eager_ring_bytes()) ||
+                    is_worth_telling(value_of(pair.bulk_head), told.bulk, tails.bulk, layout.bulk_ring_bytes()) ||
+                    is_worth_telling(value_of(layout.shared_head(segment_.base(), peer)), told.shared, tails.shared,
+                                     layout.shared_ring_bytes()) ||
+                    tails.envelopes - told.envelopes >= kEnvelopes / 4;
+  if (!tell) return;
   if (send(peer, Lane::kNormal, message_of(CourierKind::kTails), {bytes_of(tails), {}})) {
     out.tails = tails;
+  }
+}
+
+// --- from a caller's memory
+
+bool Courier::hand_over(int peer, uint64_t position, std::span<const std::byte> bytes) {
+  Outgoing& out = *out_[static_cast<size_t>(peer)];
+  const std::lock_guard lock(out.mutex);
+  Outgoing::HandOver& one = out.hand_overs[out.next_hand_over % out.hand_overs.size()];
+  // What was put in the ring before must be with the connection: the order is that of the positions.
+  if (out.staged != position || one.is_under_way.load(std::memory_order_acquire)) return false;
+  one.out = &out;
+  one.end = position + bytes.size();
+  one.is_under_way.store(true, std::memory_order_relaxed);
+  // Within a lane bodies leave in order, but the threads that tell of it may overtake each other.
+  constexpr auto kLeft = [](void* arg, bool) {
+    auto& left = *static_cast<Outgoing::HandOver*>(arg);
+    uint64_t seen = left.out->handed_over.load(std::memory_order_relaxed);
+    while (seen < left.end && !left.out->handed_over.compare_exchange_weak(seen, left.end)) {
+    }
+    left.is_under_way.store(false, std::memory_order_release);
+  };
+  // Before it is sent: the peer may tell that it has read it before the ring's writer says that it has written.
+  std::atomic<uint64_t>& head = segment_.layout().pair(segment_.base(), rank_, peer).staged_head.value;
+  head.store(one.end, std::memory_order_seq_cst);
+  const Message message = message_of(CourierKind::kStaged, position);
+  if (!mesh_->link_to(peer).send(Lane::kBulk, message, {{}, bytes}, {kLeft, &one}, net::Push::kLater).is_ok()) {
+    head.store(position, std::memory_order_seq_cst);
+    one.is_under_way.store(false, std::memory_order_relaxed);
+    return false;
+  }
+  ++out.next_hand_over;
+  out.staged = one.end;
+  return true;
+}
+
+uint64_t Courier::handed_over(int peer) const {
+  return out_[static_cast<size_t>(peer)]->handed_over.load(std::memory_order_acquire);
+}
+
+void Courier::let_go() {
+  for (const int peer : elsewhere_) {
+    if (net::Link* const link = mesh_->find_link(peer); link != nullptr) link->keep_bodies();
   }
 }
 
@@ -197,7 +254,7 @@ void Courier::ship_headers(int port, Outgoing& out) {
       Message flat = message_of(CourierKind::kFlat, next);
       flat.aux = slot.flat_offset;
       const std::byte* const at = segment_.layout().flat(segment_.base(), rank_) + slot.flat_offset;
-      if (!send(port, Lane::kNormal, flat, {{}, {at, slot.flat_bytes}})) return;
+      if (!send(port, Lane::kNormal, flat, {{}, {at, slot.flat_bytes}}, net::Push::kLater)) return;
       out.flats = next;
     }
     const auto body = std::as_bytes(std::span(&slot, 1)).subspan(sizeof(slot.sequence));

@@ -1,6 +1,8 @@
 // How far the two directions of a connection have come, in positions of the segment. Private to the courier.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -9,6 +11,13 @@
 namespace hostccl {
 
 struct Courier::Outgoing {
+  // Bytes that are sent from a caller's memory, until the kernel has them.
+  struct HandOver {
+    Outgoing* out;
+    uint64_t end;
+    std::atomic<bool> is_under_way;
+  };
+
   std::mutex mutex;
   // All GUARDED_BY(mutex). For the peer alone:
   uint64_t staged = 0;
@@ -23,6 +32,10 @@ struct Courier::Outgoing {
   Presence presence = Presence::kAbsent;
   bool has_fault = false;
 
+  std::array<HandOver, 64> hand_overs{};
+  size_t next_hand_over = 0;
+
+  std::atomic<uint64_t> handed_over{0};
   // The connection took no more: progress() tries again.
   std::atomic<bool> is_held_up{false};
 };

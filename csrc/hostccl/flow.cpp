@@ -12,19 +12,27 @@ void Flow::write_private(std::byte* to, const std::byte* from, size_t bytes) con
   }
 }
 
+size_t SendFlow::under_way() const {
+  if (remote_ == nullptr) return 0;
+  const uint64_t gone = remote_->handed_over(readers_.front());
+  return end_ > gone ? static_cast<size_t>(end_ - gone) : 0;
+}
+
+bool SendFlow::may_step(size_t bytes) const {
+  if (reader_ != nullptr && reader_->left() >= left_ + most_ahead_) return false;
+  if (before_ != nullptr && !before_->done()) return false;
+  return maker_ == nullptr || maker_->left() + bytes <= left_ + beyond_;
+}
+
 bool SendFlow::step() {
-  if (left_ == 0 || (reader_ != nullptr && reader_->left() >= left_ + most_ahead_)) return false;
+  if (left_ == 0) return false;
   const size_t bytes = std::min({left_, style_.chunk, ring_.until_wrap()});
-  if (!ring_.can_write(bytes)) return false;
-  if (style_.streaming) {
-    hostccl::copy_streaming(ring_.place(), from_, bytes);
-  } else {
-    hostccl::copy(ring_.place(), from_, bytes);
-  }
-  ring_.publish(bytes);
+  if (!may_step(bytes) || !ring_.can_write(bytes) || !put(bytes)) return false;
   left_ -= bytes;
   if (left_ == 0) ring_.end_message();
-  for (const int reader : readers_) segment_.ring(reader);
+  if (remote_ == nullptr || ring_.position() != end_) {
+    for (const int reader : readers_) segment_.ring(reader);
+  }
   if (copy_ != nullptr) {
     write_private(copy_, from_, bytes);
     copy_ += bytes;
@@ -33,8 +41,21 @@ bool SendFlow::step() {
   return true;
 }
 
+bool SendFlow::put(size_t bytes) {
+  if (remote_ != nullptr) {
+    if (!remote_->hand_over(readers_.front(), ring_.position(), {from_, bytes})) return false;
+    end_ = ring_.position() + bytes;
+  } else if (style_.streaming) {
+    hostccl::copy_streaming(ring_.place(), from_, bytes);
+  } else {
+    hostccl::copy(ring_.place(), from_, bytes);
+  }
+  ring_.publish(bytes);
+  return true;
+}
+
 bool RecvFlow::step() {
-  if (left_ == 0) return false;
+  if (left_ == 0 || (before_ != nullptr && !before_->done())) return false;
   const size_t bytes = std::min({left_, style_.chunk, ring_.readable()});
   if (bytes == 0) return false;
   write_private(to_, ring_.place(), bytes);
@@ -73,7 +94,7 @@ size_t ReduceFlow::piece() const {
 }
 
 bool ReduceFlow::can_step(size_t bytes) {
-  if (sender_ != nullptr && sender_->left() + bytes > left_) return false;
+  if (other_ != nullptr && other_->left() + bytes > left_ + beyond_) return false;
   for (const Input& input : inputs_) {
     if (input.ring && !input.ring->can_read(bytes)) return false;
   }
@@ -113,7 +134,7 @@ void ReduceFlow::finish_piece(size_t bytes) {
   }
 }
 
-bool run_flows(Waiter& waiter, std::span<Flow* const> flows) {
+bool run_flows(const Segment& segment, Waiter& waiter, std::span<Flow* const> flows) {
   bool all_done = false;
   auto pass = [&] {
     bool moved = false;
@@ -126,7 +147,12 @@ bool run_flows(Waiter& waiter, std::span<Flow* const> flows) {
     return moved || all_done;
   };
   while (!all_done) {
-    if (!waiter.until(pass)) return false;
+    if (!waiter.until(pass)) {
+      if (segment.remote() != nullptr) segment.remote()->let_go();
+      return false;
+    }
+    // A pass that moves something is no wait, and what is handed over is sent by whoever looks after the connections.
+    if (!all_done) segment.progress_remote();
   }
   return true;
 }

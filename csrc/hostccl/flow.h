@@ -36,14 +36,17 @@ class Flow {
   const FlowStyle style_;
 };
 
-// Private memory -> ring.
+// Private memory -> ring. To a rank on another host it goes from where it lies, and is done when the kernel has it.
 class SendFlow final : public Flow {
  public:
   SendFlow(const Segment& segment, RingWriter& ring, std::span<const int> readers, const std::byte* from, size_t bytes,
            FlowStyle style)
       : Flow(style), segment_(segment), ring_(ring), readers_(readers), from_(from), left_(bytes) {}
-  size_t left() const override { return left_; }
+  // What is still needed of the memory.
+  size_t left() const override { return left_ + under_way(); }
   bool step() override;
+  // For a ring with one reader, who is on another host.
+  void hand_over() { remote_ = segment_.remote(); }
   // Copies the data to private memory as well, while it is in the cache.
   void keep_copy(std::byte* to) { copy_ = to; }
   // Stays at most `bytes` ahead of `reader`, which reads the same memory: what was read once is then still in the cache.
@@ -51,8 +54,19 @@ class SendFlow final : public Flow {
     reader_ = &reader;
     most_ahead_ = bytes;
   }
+  // Sends what `maker` has made in the same memory, whose end is `beyond` bytes behind this flow's.
+  void follow(const Flow& maker, size_t beyond = 0) {
+    maker_ = &maker;
+    beyond_ = beyond;
+  }
+  // Begins when `before`, which writes the same ring, has ended.
+  void after(const Flow& before) { before_ = &before; }
 
  private:
+  size_t under_way() const;
+  bool may_step(size_t bytes) const;
+  bool put(size_t bytes);
+
   const Segment& segment_;
   RingWriter& ring_;
   std::span<const int> readers_;
@@ -61,6 +75,11 @@ class SendFlow final : public Flow {
   std::byte* copy_ = nullptr;
   const Flow* reader_ = nullptr;
   size_t most_ahead_ = 0;
+  const Flow* maker_ = nullptr;
+  size_t beyond_ = 0;
+  const Flow* before_ = nullptr;
+  Remote* remote_ = nullptr;  // where it goes from where it lies
+  uint64_t end_ = 0;          // of what was handed over, in positions of the ring
 };
 
 // Ring -> private memory.
@@ -70,6 +89,8 @@ class RecvFlow final : public Flow {
       : Flow(style), segment_(segment), ring_(ring), writer_(writer), to_(to), left_(bytes) {}
   size_t left() const override { return left_; }
   bool step() override;
+  // Begins when `before`, which reads the same ring, has ended.
+  void after(const Flow& before) { before_ = &before; }
 
  private:
   const Segment& segment_;
@@ -77,6 +98,7 @@ class RecvFlow final : public Flow {
   const int writer_;
   std::byte* to_;
   size_t left_;
+  const Flow* before_ = nullptr;
 };
 
 // One ring per peer plus this rank's own part -> private memory, in rank order, and on into a ring of results.
@@ -95,8 +117,12 @@ class ReduceFlow final : public Flow {
              Output results, ReduceArgs what, FlowStyle style);
   size_t left() const override { return left_; }
   bool step() override;
-  // Stays behind `sender`, which sends the same bytes from the memory that this flow may overwrite.
-  void follow(const SendFlow& sender) { sender_ = &sender; }
+  // Stays behind `other`, which reads the memory that this flow may overwrite, or makes what it takes as its own; the end of
+  // the other is `beyond` bytes behind this flow's.
+  void follow(const Flow& other, size_t beyond = 0) {
+    other_ = &other;
+    beyond_ = beyond;
+  }
 
  private:
   size_t piece() const;
@@ -111,11 +137,12 @@ class ReduceFlow final : public Flow {
   const Output results_;
   ReduceArgs what_;  // count, inputs and outputs are filled for each piece
   const size_t element_size_;
-  const SendFlow* sender_ = nullptr;
+  const Flow* other_ = nullptr;
+  size_t beyond_ = 0;
   std::vector<const void*> pointers_;
 };
 
 // Steps all until all are done. False when the communicator failed meanwhile.
-bool run_flows(Waiter& waiter, std::span<Flow* const> flows);
+bool run_flows(const Segment& segment, Waiter& waiter, std::span<Flow* const> flows);
 
 }  // namespace hostccl

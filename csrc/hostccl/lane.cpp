@@ -35,29 +35,30 @@ struct RunningHere {
 
 }  // namespace
 
-Tuning Tuning::for_ranks(int nranks) {
-  const size_t others = static_cast<size_t>(std::max(nranks - 1, 1));
+Tuning Tuning::for_places(const Places& places) {
+  const size_t others = static_cast<size_t>(std::max(places.nranks() - 1, 1));
   return Tuning{
       .small_symmetric = others == 1 ? 256 * kKiB : std::max<size_t>(64 * kKiB / others, 8 * kKiB),
       .small_rooted = 32 * kKiB,
       .most_ahead = 512 * kKiB,
-      .one_ring = others == 1,
+      .least_chunk = places.is_one_host() ? 16 * kKiB : 64 * kKiB,  // a segment of TCP
+      .one_ring = others == 1 && places.is_one_host(),
   };
 }
 
 size_t Tuning::chunk_symmetric(size_t bytes) const {
-  if (bytes < 512 * kKiB) return 16 * kKiB;
+  if (bytes < 512 * kKiB) return least_chunk;
   return one_ring && bytes <= 8 * kMiB ? 256 * kKiB : 64 * kKiB;
 }
 
-size_t Tuning::chunk_rooted(size_t bytes) const { return bytes < 512 * kKiB ? 16 * kKiB : 64 * kKiB; }
+size_t Tuning::chunk_rooted(size_t bytes) const { return bytes < 512 * kKiB ? least_chunk : 64 * kKiB; }
 
 Lane::Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p, const Patience& patience)
     : segment_(segment),
       watch_(watch),
       p2p_(p2p),
       patience_(patience),
-      tuning_(Tuning::for_ranks(segment.nranks())),
+      tuning_(Tuning::for_places(segment.places())),
       rank_(segment.rank()),
       nranks_(segment.nranks()),
       streaming_(!patience_.own_core),

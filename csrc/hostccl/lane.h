@@ -28,8 +28,9 @@ struct Tuning {
   size_t small_symmetric;  // up to this size data travels with the headers, where all ranks give and take alike
   size_t small_rooted;     // the same where one rank gives or takes: beyond it a pipeline is faster
   size_t most_ahead;       // of a flow that sends what another one reads again
+  size_t least_chunk;      // of large data
   bool one_ring;           // two ranks: chunks as large as the ring allows, for nothing else is in the caches
-  static Tuning for_ranks(int nranks);
+  static Tuning for_places(const Places& places);
   size_t chunk_symmetric(size_t bytes) const;
   size_t chunk_rooted(size_t bytes) const;
 };
@@ -47,7 +48,8 @@ class Lane {
   uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
 
  private:
-  class Turn;  // one collective under way: how it waits and names itself
+  class Turn;     // one collective under way: how it waits and names itself
+  class ByHosts;  // the flows of an all_reduce on several hosts
 
   // --- meeting (lane.cpp)
   HeaderSlot& begin(Turn& turn, const Collective& op);
@@ -82,9 +84,11 @@ class Lane {
   bool large_all_reduce(Turn& turn, const Collective& op);
   bool staged_all_reduce(Turn& turn, const Collective& op);
   bool exchange_all_reduce(Turn& turn, const Collective& op, FlowStyle how);
+  bool all_reduce_by_hosts(Turn& turn, const Collective& op);
   bool direct_all_reduce(Turn& turn, const Collective& op, const std::vector<std::byte*>& buffers);
   bool map_all(Turn& turn, const Collective& op, std::vector<std::byte*>& buffers, bool& all_mapped);
   void reduce_payloads(const Collective& op, size_t offset, size_t count, const std::byte* own);
+  SendFlow& send_to(std::vector<SendFlow>& out, int peer, const std::byte* from, size_t bytes, FlowStyle how);
   bool run_pipeline(Turn& turn, std::vector<SendFlow>& out, Flow* middle, std::vector<RecvFlow>& in);
   bool check_pair_counts(Turn& turn, const Collective& op);
   void read_factors();

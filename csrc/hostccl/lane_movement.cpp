@@ -45,7 +45,7 @@ bool Lane::broadcast(Turn& turn, const Collective& op) {
   RecvFlow in(segment_, shared_in_[static_cast<size_t>(op.root)], op.root, op.output(), root ? 0 : bytes,
               for_movement(rooted(bytes), bytes));
   Flow* const flow = root ? static_cast<Flow*>(&out) : &in;
-  return run_flows(turn.waiter, {&flow, 1});
+  return run_flows(segment_, turn.waiter, {&flow, 1});
 }
 
 bool Lane::all_gather(Turn& turn, const Collective& op) {
@@ -96,8 +96,7 @@ bool Lane::gather(Turn& turn, const Collective& op) {
   }
   std::vector<SendFlow> out;
   std::vector<RecvFlow> in;
-  const auto r = static_cast<size_t>(op.root);
-  if (!root) out.emplace_back(segment_, pair_out_[r], std::span(&just_[r], 1), op.input(), bytes, rooted(bytes));
+  if (!root) send_to(out, op.root, op.input(), bytes, rooted(bytes));
   in.reserve(others_.size());
   for (const int peer : others_) {
     if (root)
@@ -133,9 +132,7 @@ bool Lane::scatter(Turn& turn, const Collective& op) {
   std::vector<RecvFlow> in;
   out.reserve(others_.size());
   for (const int peer : others_) {
-    const auto p = static_cast<size_t>(peer);
-    if (root)
-      out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size), bytes, rooted(bytes));
+    if (root) send_to(out, peer, op.send.at(peer, size), bytes, rooted(bytes));
   }
   const auto r = static_cast<size_t>(op.root);
   if (!root) in.emplace_back(segment_, pair_in_[r], op.root, op.output(), bytes, for_movement(rooted(bytes), bytes));
@@ -179,10 +176,7 @@ bool Lane::all_to_all(Turn& turn, const Collective& op) {
     const auto p = static_cast<size_t>(peer);
     const size_t expected = op.recv.elements(peer) * size;
     const auto* const theirs = reinterpret_cast<const uint64_t*>(payload_of(peer));
-    if (!small) {
-      out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size),
-                       op.send.elements(peer) * size, symmetric(total));
-    }
+    if (!small) send_to(out, peer, op.send.at(peer, size), op.send.elements(peer) * size, symmetric(total));
     if (theirs[n] != 0) {
       in.emplace_back(segment_, pair_in_[p], peer, op.recv.at(peer, size), expected,
                       for_movement(symmetric(expected * n), expected));

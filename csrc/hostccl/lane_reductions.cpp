@@ -7,26 +7,10 @@
 #include <string>
 
 #include "hostccl/lane.h"
+#include "hostccl/shares.h"
 #include "hostccl/turn.h"
 
 namespace hostccl {
-namespace {
-
-// Where a rank's share of `count` elements begins and how many it has; shares start on multiples of kPad bytes.
-struct Share {
-  size_t begin;
-  size_t count;
-};
-Share share_of(int rank, int nranks, size_t count, size_t element_size) {
-  const size_t grain = kPad / element_size;
-  const auto n = static_cast<size_t>(nranks);
-  const size_t each = ((count + n - 1) / n + grain - 1) / grain * grain;
-  const size_t begin = std::min(count, each * static_cast<size_t>(rank));
-  return {begin, std::min(each, count - begin)};
-}
-
-}  // namespace
-
 bool Lane::dispatch(Turn& turn, const Collective& op) {
   switch (op.kind) {
     case Kind::kBarrier:
@@ -205,6 +189,7 @@ bool Lane::exchange_all_reduce(Turn& turn, const Collective& op, FlowStyle how) 
   const auto peer = static_cast<size_t>(others_.front());
   const size_t bytes = op.send.count * op.element_bytes();
   SendFlow out(segment_, pair_out_[peer], others_, op.input(), bytes, how);
+  if (!segment_.is_here(others_.front())) out.hand_over();
   const ReduceFlow::Input ring{&pair_in_[peer], others_.front()}, own{nullptr, rank_};
   const ReduceFlow::Input inputs[] = {rank_ == 0 ? own : ring, rank_ == 0 ? ring : own};
   ReduceFlow sum(segment_, inputs, op.input(), op.output(), bytes, {nullptr, {}},
@@ -212,7 +197,7 @@ bool Lane::exchange_all_reduce(Turn& turn, const Collective& op, FlowStyle how) 
   out.lead(sum, tuning_.most_ahead);
   sum.follow(out);  // in place, a chunk must have been sent before it is overwritten
   Flow* const flows[] = {&out, &sum};
-  return run_flows(turn.waiter, flows);
+  return run_flows(segment_, turn.waiter, flows);
 }
 
 // Every rank owns a share: it gets the others' pieces of it, reduces, and gives the result to all.
@@ -220,6 +205,7 @@ bool Lane::staged_all_reduce(Turn& turn, const Collective& op) {
   const size_t size = op.element_bytes();
   const FlowStyle how = symmetric(op.send.count * size);
   if (nranks_ == 2) return exchange_all_reduce(turn, op, how);
+  if (goes_by_hosts(segment_.places(), op)) return all_reduce_by_hosts(turn, op);
   auto piece = [&](int owner) { return share_of(owner, nranks_, op.send.count, size); };
 
   std::vector<SendFlow> out;
@@ -232,8 +218,7 @@ bool Lane::staged_all_reduce(Turn& turn, const Collective& op) {
     inputs.push_back({peer == rank_ ? nullptr : &pair_in_[p], peer});
     if (peer == rank_) continue;
     const Share share = piece(peer);
-    out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.input() + share.begin * size,
-                     share.count * size, how);
+    send_to(out, peer, op.input() + share.begin * size, share.count * size, how);
     in.emplace_back(segment_, shared_in_[p], peer, op.output() + share.begin * size, share.count * size, how);
   }
   const Share mine = piece(rank_);
@@ -272,8 +257,7 @@ bool Lane::reduce_to_root(Turn& turn, const Collective& op) {
     inputs.push_back({peer == rank_ ? nullptr : &pair_in_[p], peer});
     if (peer == rank_) continue;
     const Share share = share_of(peer, nranks_, op.send.count, size);
-    out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.input() + share.begin * size,
-                     share.count * size, how);
+    send_to(out, peer, op.input() + share.begin * size, share.count * size, how);
     if (root) {
       in.emplace_back(segment_, shared_in_[p], peer, op.output() + share.begin * size, share.count * size, how);
     } else if (peer != op.root) {
@@ -324,12 +308,18 @@ bool Lane::reduce_scatter(Turn& turn, const Collective& op) {
     const auto p = static_cast<size_t>(peer);
     inputs.push_back({peer == rank_ ? nullptr : &pair_in_[p], peer});
     if (peer == rank_) continue;
-    out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), op.send.at(peer, size),
-                     op.send.elements(peer) * size, how);
+    send_to(out, peer, op.send.at(peer, size), op.send.elements(peer) * size, how);
   }
   ReduceFlow sum(segment_, inputs, own, op.output(), count * size, {nullptr, {}},
                  {.type = op.type, .reduction = op.reduction, .factors = factors_.data()}, how);
   return run_pipeline(turn, out, &sum, in);
+}
+
+SendFlow& Lane::send_to(std::vector<SendFlow>& out, int peer, const std::byte* from, size_t bytes, FlowStyle how) {
+  const auto p = static_cast<size_t>(peer);
+  SendFlow& flow = out.emplace_back(segment_, pair_out_[p], std::span(&just_[p], 1), from, bytes, how);
+  if (!segment_.is_here(peer)) flow.hand_over();
+  return flow;
 }
 
 bool Lane::run_pipeline(Turn& turn, std::vector<SendFlow>& out, Flow* middle, std::vector<RecvFlow>& in) {
@@ -338,7 +328,7 @@ bool Lane::run_pipeline(Turn& turn, std::vector<SendFlow>& out, Flow* middle, st
   for (SendFlow& flow : out) flows.push_back(&flow);
   if (middle != nullptr) flows.push_back(middle);
   for (RecvFlow& flow : in) flows.push_back(&flow);
-  return run_flows(turn.waiter, flows);
+  return run_flows(segment_, turn.waiter, flows);
 }
 
 }  // namespace hostccl

@@ -33,6 +33,13 @@ class Places {
   const std::vector<int>& ranks_on(int host) const { return ranks_on_[static_cast<size_t>(host)]; }
   const std::vector<int>& ranks_here() const { return ranks_on(my_host()); }
 
+  // How many ranks every host has at least.
+  int least_on_a_host() const {
+    size_t least = ranks_on_.front().size();
+    for (const std::vector<int>& ranks : ranks_on_) least = std::min(least, ranks.size());
+    return static_cast<int>(least);
+  }
+
   // The rank that receives on `host` what `writer`, on another one, writes for all ranks there. Each host's writers are
   // spread over the ranks of the host, however ranks are dealt out to hosts.
   int port_of(int writer, int host) const {

@@ -29,6 +29,7 @@ class RingWriter {
     return position_ + bytes - slowest_ <= size_;
   }
   std::byte* place() const { return data_ + position_ % size_; }
+  uint64_t position() const { return position_; }
   void publish(size_t bytes) { move_to(position_ + bytes); }
   // Written, but the readers hear of it only with what is published next.
   void write_on(size_t bytes) { position_ += bytes; }

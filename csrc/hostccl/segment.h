@@ -43,6 +43,8 @@ class Segment {
   }
   // Why a rank of another host counts as gone, if this rank knows.
   std::string why_gone(int peer) const { return remote_ != nullptr ? remote_->why_gone(peer) : std::string(); }
+  // Null when all ranks are here.
+  Remote* remote() const { return remote_; }
   // Moves on what travels to and from other hosts. True when anything came.
   bool progress_remote() const { return remote_ != nullptr && remote_->progress(); }
   void ring_all() const {

@@ -34,7 +34,9 @@ Patience Patience::of_members(const Segment& segment) {
   const bool own_core = nranks <= cores;
   // Waking a sleeper costs 20 to 30 us, and milliseconds when the cores are busy with others; a yield half a microsecond.
   // Ten milliseconds of it are one per cent of a core for whoever waits a second.
-  return Patience{own_core, own_core ? 1000 : 1, 10 * pycomms::kMillisecond};
+  // A look at connections is a system call and takes about as long as a yield.
+  const int spins = segment.places().is_one_host() ? 1000 : 10;
+  return Patience{own_core, own_core ? spins : 1, 10 * pycomms::kMillisecond};
 }
 
 void PeerWatch::start() {

@@ -396,6 +396,19 @@ TEST(supported_pairs) {
   CHECK(!hostccl::supports(static_cast<DataType>(12), Reduction::kSum));
 }
 
+TEST(an_average_divides_by_what_it_is_told) {
+  const std::vector<float> a(100, 5.0f), b(100, 10.0f);
+  std::vector<float> out(100);
+  const void* const inputs[] = {a.data(), b.data()};
+  hostccl::reduce({.out = out.data(),
+                   .inputs = inputs,
+                   .ninputs = 2,
+                   .count = out.size(),
+                   .reduction = Reduction::kAvg,
+                   .divisor = 6});
+  for (const float each : out) CHECK_EQ(each, 2.5f);
+}
+
 TEST(unsupported_pair_ends_the_process) {
   const pid_t child = fork();
   CHECK_LE(0, child);

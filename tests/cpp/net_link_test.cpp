@@ -93,6 +93,43 @@ TEST(a_message_without_completion_leaves_the_callers_memory) {
   for (int i = 0; i < 4; ++i) CHECK(pair.at_b.take().payload == expected);
 }
 
+TEST(what_may_go_later_goes_with_the_next) {
+  LinkPair pair;
+  Count count;
+  const auto first = pattern(3000, 1);
+  must(pair.a.send(Lane::kNormal, message(1, 1), body(first), count.completion(), Push::kLater));
+  CHECK(pair.a.has_unpushed() && pair.a.has_output());
+  CHECK_EQ(count.sent, 0);
+  CHECK(!pair.b.progress());
+  must(pair.a.send(Lane::kNormal, message(1, 2), body(bytes_of("now"))));
+  CHECK(!pair.a.has_output());
+  CHECK_EQ(count.sent, 1);
+  CHECK(eventually([&] { return pair.at_b.count() == 2; }, [&] { pair.b.progress(); }));
+  CHECK(pair.at_b.take().payload == first);
+  CHECK_STREQ(pair.at_b.take().text(), "now");
+}
+
+TEST(progress_sends_what_was_to_go_later) {
+  LinkPair pair;
+  must(pair.a.send(Lane::kNormal, message(1), body(bytes_of("later")), {}, Push::kLater));
+  CHECK(eventually([&] { return pair.at_b.count() == 1; }, [&] { pair.step(); }));
+  CHECK(!pair.a.has_unpushed());
+}
+
+TEST(memory_is_the_callers_again_once_bodies_are_kept) {
+  LinkPair pair(kTiny);
+  const auto expected = pattern(2 * kChunk + 5, 2);
+  auto memory = expected;
+  Count count;
+  must(pair.a.send(Lane::kBulk, message(1), body(memory), count.completion()));
+  CHECK(pair.a.has_output());  // a part of it is with the kernel
+  pair.a.keep_bodies();
+  std::fill(memory.begin(), memory.end(), std::byte{0});
+  CHECK(eventually([&] { return pair.at_b.count() == 1; }, [&] { pair.step(); }));
+  CHECK(pair.at_b.take().payload == expected);
+  CHECK_EQ(count.sent, 1);
+}
+
 TEST(messages_sent_before_the_connection_wait_for_it) {
   Recorder at_a, at_b;
   Link a(1, at_a), b(0, at_b);

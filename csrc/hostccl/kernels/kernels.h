@@ -22,7 +22,7 @@ bool supports(nccl_abi::DataType type, Reduction reduction);
 
 // out[i] = inputs[0][i] op inputs[1][i] op ... in this order, for i < count; a copy also goes to `also` unless it is null.
 //  * float16, bfloat16 and float8 accumulate in float32 and are rounded once;
-//  * kAvg divides the sum by ninputs (integers: towards zero);
+//  * kAvg divides the sum by divisor, or by ninputs where that is 0 (integers: towards zero);
 //  * kPreMulSum multiplies inputs[j] by factors[j] (in the element type; low precision in float32) before it is added;
 //    factors is ignored for the others;
 //  * kMax and kMin propagate NaN; bool: sum = or, prod = and, max = or, min = and; results are 0 or 1;
@@ -41,6 +41,7 @@ struct ReduceArgs {
   nccl_abi::DataType type = nccl_abi::kFloat32;
   Reduction reduction = Reduction::kSum;
   const double* factors = nullptr;
+  int divisor = 0;
   bool stream_also = false;
 };
 void reduce(const ReduceArgs& args);

@@ -33,15 +33,15 @@ struct Wrapping<T> {
 template <class T>
 struct Constants {
   const double* factors;
-  int ninputs;
-  bool divide_by_product;  // ninputs is a power of two: the product with 1/ninputs has the same bits as the quotient
+  int divisor;
+  bool divide_by_product;  // it is a power of two: the product with its reciprocal has the same bits as the quotient
   T reciprocal;
 
   PYCOMMS_ALWAYS_INLINE explicit Constants(const ReduceArgs& args)
       : factors(args.factors),
-        ninputs(args.ninputs),
-        divide_by_product((args.ninputs & (args.ninputs - 1)) == 0),
-        reciprocal(static_cast<T>(std::is_integral_v<T> ? 0 : 1.0 / args.ninputs)) {}
+        divisor(args.divisor != 0 ? args.divisor : args.ninputs),
+        divide_by_product((divisor & (divisor - 1)) == 0),
+        reciprocal(static_cast<T>(std::is_integral_v<T> ? 0 : 1.0 / divisor)) {}
 
   // Truncated towards zero; beyond 64 bits the nearest value that has 64 bits.
   PYCOMMS_ALWAYS_INLINE T factor(int input) const {
@@ -132,14 +132,14 @@ struct Avg : Sum {
       if (constants.divide_by_product) {
         acc *= constants.reciprocal;
       } else {
-        acc /= static_cast<T>(constants.ninputs);
+        acc /= static_cast<T>(constants.divisor);
       }
       return Operation::finish<T>(acc, constants);
     } else {
       using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
       T lanes[kVectorBytes / sizeof(T)];
       __builtin_memcpy(lanes, &acc, sizeof acc);
-      for (T& lane : lanes) lane = static_cast<T>(Wide{lane} / static_cast<Wide>(constants.ninputs));
+      for (T& lane : lanes) lane = static_cast<T>(Wide{lane} / static_cast<Wide>(constants.divisor));
       __builtin_memcpy(&acc, lanes, sizeof acc);
       return acc;
     }

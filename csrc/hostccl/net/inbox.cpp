@@ -46,7 +46,8 @@ Inbox::Outcome Inbox::receive(const Descriptor& socket, Sink& sink) {
   return total > 0 ? Outcome::kMoved : Outcome::kNothing;
 }
 
-// The rest of a payload goes to its place, what follows into the buffer.
+// The rest of a payload goes to its place, what follows into the buffer. Little of that: a header tells where the next
+// payload goes, and what is in the buffer by then is copied once more.
 ssize_t Inbox::read_once(const Descriptor& socket, size_t& asked) {
   if (buffer_ == nullptr) buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
   if (begin_ == end_) {
@@ -56,12 +57,13 @@ ssize_t Inbox::read_once(const Descriptor& socket, size_t& asked) {
     end_ -= begin_;
     begin_ = 0;
   }
-  const iovec rest{buffer_.get() + end_, kBufferBytes - end_};
+  iovec rest{buffer_.get() + end_, kBufferBytes - end_};
   std::byte* direct = current_ != nullptr && begin_ == end_ ? destination() : nullptr;
   if (direct == nullptr) {
     asked = rest.iov_len;
     return recv(socket.get(), rest.iov_base, rest.iov_len, MSG_DONTWAIT);
   }
+  rest.iov_len = std::min(rest.iov_len, kPeekBytes);
   iovec both[2] = {{direct, frame_left_}, rest};
   msghdr message{};
   message.msg_iov = both;

@@ -35,6 +35,7 @@ class Inbox {
  private:
   enum class Parsed : uint8_t { kAll, kGoodbye, kMalformed };
   static constexpr size_t kBufferBytes = 32 << 10;
+  static constexpr size_t kPeekBytes = 2 << 10;  // read into the buffer behind a payload that goes to its place
   static constexpr size_t kFairShare = 2 << 20;
   struct LaneState {
     LaneProgress progress;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/fork.h"
+#include "hostccl/net/socket.h"
 
 namespace hostccl::net {
 namespace {
@@ -77,6 +78,7 @@ bool Link::attach_locked(Descriptor socket, const Address& at, Watcher watcher) 
   socket_ = std::move(socket);
   at_ = at;
   watcher_ = watcher;
+  outbox_.set_burst(segment_bytes(socket_));
   if (watcher_.epoll >= 0) {
     epoll_event event{};
     event.events = EPOLLIN;
@@ -90,7 +92,7 @@ bool Link::attach_locked(Descriptor socket, const Address& at, Watcher watcher) 
   return true;
 }
 
-Status Link::send(Lane lane, Message message, const Payload& payload, Completion done) {
+Status Link::send(Lane lane, Message message, const Payload& payload, Completion done, Push push) {
   message.bytes = payload.size();
   PYCOMMS_RETURN_IF_ERROR(check(lane, message, payload, done.call != nullptr));
   if (is_foreign()) return {Code::kInvalidState, "this connection belongs to the process that we were forked from"};
@@ -102,21 +104,22 @@ Status Link::send(Lane lane, Message message, const Payload& payload, Completion
     if (state == State::kEnded || state == State::kClosing) {
       return {Code::kInvalidState, "the connection with rank " + std::to_string(peer_) + " has ended"};
     }
-    const bool first = outbox_.is_empty();
     if (!outbox_.add(lane, message, payload, done)) {
       return {Code::kInvalidState, "rank " + std::to_string(peer_) + " takes no more: " +
                                        std::to_string(Outbox::kParcels) + " messages wait in this lane"};
     }
-    // Behind others it waits for progress(): those have found the kernel full.
-    if (first && state == State::kOpen && send_error_ == 0) {
+    // Behind others that have found the kernel full it waits for progress().
+    if (push == Push::kNow && !is_blocked_ && state == State::kOpen && send_error_ == 0) {
       const Outbox::Outcome outcome = outbox_.flush(socket_, finished);
       if (outcome == Outbox::Outcome::kBroken) send_error_ = errno;
+      is_blocked_ = outcome == Outbox::Outcome::kBlocked;
       more = outcome == Outbox::Outcome::kMore;
     }
     if (done.call == nullptr) outbox_.keep_newest(lane);
     const bool left = !outbox_.is_empty();
     has_output_.store(left, std::memory_order_release);
-    if (left && !more) watch_for_output(true);
+    has_unpushed_.store(left && push == Push::kLater, std::memory_order_release);
+    if (left && !more && push == Push::kNow) watch_for_output(true);
   }
   for (size_t i = 0; i < finished.count; ++i) finished.calls[i].call(finished.calls[i].arg, true);
   if (more) flush();
@@ -132,23 +135,34 @@ Status Link::beat() {
 
 bool Link::flush() {
   bool moved = false;
-  for (bool more = true; more;) {
-    Outbox::Finished finished;
-    {
-      std::lock_guard lock(mutex_);
-      const State state = state_.load(std::memory_order_relaxed);
-      if (send_error_ != 0 || (state != State::kOpen && state != State::kClosing) || !socket_) return moved;
-      const Outbox::Outcome outcome = outbox_.flush(socket_, finished);
-      more = outcome == Outbox::Outcome::kMore;
-      if (outcome == Outbox::Outcome::kBroken) send_error_ = errno;
-      const bool left = !outbox_.is_empty();
-      has_output_.store(left, std::memory_order_release);
-      watch_for_output(left && !more && send_error_ == 0);
-    }
-    moved |= finished.bytes > 0;
-    for (size_t i = 0; i < finished.count; ++i) finished.calls[i].call(finished.calls[i].arg, true);
-  }
+  for (bool more = true; more;) moved |= flush_once(more, true);
   return moved;
+}
+
+// One system call. more: the kernel may take what is left; comes_again: and the caller sees to it.
+bool Link::flush_once(bool& more, bool comes_again) {
+  Outbox::Finished finished;
+  {
+    std::lock_guard lock(mutex_);
+    more = false;
+    const State state = state_.load(std::memory_order_relaxed);
+    if (send_error_ != 0 || (state != State::kOpen && state != State::kClosing) || !socket_) return false;
+    const Outbox::Outcome outcome = outbox_.flush(socket_, finished);
+    more = outcome == Outbox::Outcome::kMore;
+    if (outcome == Outbox::Outcome::kBroken) send_error_ = errno;
+    is_blocked_ = outcome == Outbox::Outcome::kBlocked;
+    const bool left = !outbox_.is_empty();
+    has_output_.store(left, std::memory_order_release);
+    has_unpushed_.store(false, std::memory_order_release);
+    watch_for_output(left && send_error_ == 0 && !(more && comes_again));
+  }
+  for (size_t i = 0; i < finished.count; ++i) finished.calls[i].call(finished.calls[i].arg, true);
+  return finished.bytes > 0;
+}
+
+void Link::keep_bodies() {
+  const std::lock_guard lock(mutex_);
+  outbox_.keep_all();
 }
 
 // Whoever sleeps on the epoll instance is woken when the kernel takes more.
@@ -163,7 +177,9 @@ void Link::watch_for_output(bool on) {
 
 bool Link::progress() {
   if (is_foreign()) return false;
-  bool moved = has_output() && flush();
+  // Between two bursts comes what has come: if both sides only sent, each would fill the other's memory.
+  bool more = false;
+  bool moved = has_output() && flush_once(more, false);
   if (!try_receiving()) return moved;
   moved |= receive();
   stop_receiving();

@@ -26,6 +26,9 @@ struct Watcher {
   uint64_t name = 0;
 };
 
+// Whether a message goes at once, or with the next one that does. Whoever says later calls progress() soon.
+enum class Push : uint8_t { kNow, kLater };
+
 class Link {
  public:
   static constexpr size_t kCopyBytes = 64 << 10;  // of a message that nobody waits for
@@ -42,11 +45,14 @@ class Link {
   // message.bytes is set here. With a completion the body stays in use until that was called, which may be before this
   // returns; without one it is free when this returns, and at most kCopyBytes. Order is kept within a lane. An error (the
   // link has ended, the lane is full, a size is out of bounds) means that nothing was sent and nobody will be told.
-  pycomms::Status send(Lane lane, Message message, const Payload& payload, Completion done = {});
+  pycomms::Status send(Lane lane, Message message, const Payload& payload, Completion done = {},
+                       Push push = Push::kNow);
+  // Copies what is still to be sent: from here on the bodies' memory is free, whatever their completions say.
+  void keep_bodies();
   // Tells the peer that we live.
   pycomms::Status beat();
 
-  // Sends and receives what can be, now. True when anything moved.
+  // Sends and receives what can be, now, one burst at most. True when anything moved.
   bool progress();
 
   // Says goodbye once all is sent, then waits for the peer to close: progress() goes on being needed until has_ended().
@@ -59,6 +65,8 @@ class Link {
   bool has_ended() const { return state_.load(std::memory_order_acquire) == State::kEnded; }
   // Something waits for the kernel, or the connection, to take it.
   bool has_output() const { return has_output_.load(std::memory_order_acquire); }
+  // Something was to go later, and nothing has gone since.
+  bool has_unpushed() const { return has_unpushed_.load(std::memory_order_acquire); }
   // When anything came in last; 0: never.
   int64_t last_heard_ns() const { return last_heard_ns_.load(std::memory_order_relaxed); }
   std::string name() const;  // "rank 3 at 10.0.0.3:4000"
@@ -69,6 +77,7 @@ class Link {
   bool is_foreign() const;
   bool attach_locked(Descriptor socket, const Address& at, Watcher watcher);
   bool flush();
+  bool flush_once(bool& more, bool comes_again);
   void watch_for_output(bool on);
   bool try_receiving() { return !receiving_.exchange(true, std::memory_order_seq_cst); }
   void stop_receiving();
@@ -84,6 +93,7 @@ class Link {
 
   std::atomic<State> state_{State::kConnecting};
   std::atomic<bool> has_output_{false};
+  std::atomic<bool> has_unpushed_{false};
   std::atomic<int64_t> last_heard_ns_{0};
 
   // The one who holds it may receive and, with mutex_ too, replace the socket.
@@ -97,6 +107,7 @@ class Link {
   Address at_;                   // GUARDED_BY(mutex_)
   Watcher watcher_;              // GUARDED_BY(mutex_)
   bool watches_output_ = false;  // GUARDED_BY(mutex_)
+  bool is_blocked_ = false;      // GUARDED_BY(mutex_): the kernel took no more when last asked
   int send_error_ = 0;           // GUARDED_BY(mutex_): an errno; what has come is still read
   LinkEnd asked_end_;            // GUARDED_BY(mutex_): of the first abort()
 };

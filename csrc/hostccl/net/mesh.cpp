@@ -226,8 +226,12 @@ bool Mesh::progress(int expected) {
 
 bool Mesh::progress_ready() {
   std::array<epoll_event, 32> events;
-  const int count = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
   bool moved = false;
+  for (size_t i = 0; i < active_count_.load(std::memory_order_acquire); ++i) {
+    Link* const link = find_link(active_[i].load(std::memory_order_relaxed));
+    if (link != nullptr && link->has_unpushed()) moved |= link->progress();
+  }
+  const int count = epoll_wait(epoll_.get(), events.data(), events.size(), 0);
   for (int i = 0; i < count; ++i) {
     const uint64_t name = events[static_cast<size_t>(i)].data.u64;
     if (name < kDialEvent) moved |= find_link(static_cast<int>(name))->progress();

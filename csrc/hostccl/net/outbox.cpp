@@ -9,8 +9,7 @@
 namespace hostccl::net {
 namespace {
 
-constexpr size_t kBatchBytes = 1 << 20;  // about; of one system call
-constexpr size_t kPiecesOfFrame = 3;     // header, head, body
+constexpr size_t kPiecesOfFrame = 3;  // header, head, body
 
 }  // namespace
 
@@ -28,7 +27,20 @@ struct Outbox::Batch {
   size_t piece_count = 0;
   size_t bytes = 0;
 
-  bool is_full() const { return frame_count == kFrames || bytes >= kBatchBytes; }
+  bool is_full(size_t burst) const { return frame_count == kFrames || bytes >= burst; }
+
+  // Takes what is beyond `limit` off the end.
+  void cut(size_t limit) {
+    size_t over = bytes > limit ? bytes - limit : 0;
+    bytes -= over;
+    while (over > 0) {
+      iovec& last = pieces[piece_count - 1];
+      const size_t part = std::min(over, last.iov_len);
+      last.iov_len -= part;
+      over -= part;
+      if (last.iov_len == 0) --piece_count;
+    }
+  }
 
   // The frame of `parcel` that begins at `offset`, without its first `skip` bytes. Returns the offset after it.
   uint64_t add(size_t lane, const Parcel& parcel, uint64_t offset, size_t skip) {
@@ -77,7 +89,7 @@ void Outbox::plan(Batch& batch) {
   };
   if (partial_ > 0) add(partial_lane_, partial_);
   for (size_t lane = 0; lane < kLanes; ++lane) {
-    while (!batch.is_full() && index[lane] < lanes_[lane].size()) add(lane, 0);
+    while (!batch.is_full(burst_) && index[lane] < lanes_[lane].size()) add(lane, 0);
   }
 }
 
@@ -85,6 +97,7 @@ Outbox::Outcome Outbox::flush(const Descriptor& socket, Finished& finished) {
   Batch batch;
   plan(batch);
   if (batch.frame_count == 0) return Outcome::kEmpty;
+  batch.cut(burst_);
   msghdr message{};
   message.msg_iov = batch.pieces.data();
   message.msg_iovlen = batch.piece_count;
@@ -124,6 +137,12 @@ void Outbox::keep_newest(Lane lane) {
   if (queue.size() == 0) return;
   Parcel& newest = queue.at(queue.size() - 1);
   if (newest.done.call == nullptr) newest.own_body();
+}
+
+void Outbox::keep_all() {
+  for (ParcelQueue& queue : lanes_) {
+    for (size_t i = 0; i < queue.size(); ++i) queue.at(i).own_body();
+  }
 }
 
 std::vector<Completion> Outbox::give_up() {

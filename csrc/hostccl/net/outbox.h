@@ -21,10 +21,11 @@ class Outbox {
  public:
   static constexpr size_t kParcels = 1024;  // waiting in a lane at most
   static constexpr size_t kFrames = 16;     // of one system call at most
+  static constexpr size_t kBatchBytes = 1 << 20;
 
   enum class Outcome : uint8_t {
     kEmpty,    // all is with the kernel
-    kMore,     // call again
+    kMore,     // the kernel may take more: call again
     kBlocked,  // the kernel takes no more for now
     kBroken,   // errno
   };
@@ -35,6 +36,10 @@ class Outbox {
     size_t bytes = 0;  // that the kernel took
   };
 
+  // Of one system call, from here on. The kernel cuts what it is given into segments, and a call that ends in the middle of
+  // one costs a segment more; where it paces what it sends, a small last one may wait for a timer.
+  void set_burst(size_t bytes) { burst_ = bytes; }
+
   // False: the lane is full.
   bool add(Lane lane, const Message& message, const Payload& payload, Completion done);
   bool is_empty() const;
@@ -42,6 +47,8 @@ class Outbox {
   Outcome flush(const Descriptor& socket, Finished& finished);
   // The newest of the lane, if anything of it is left and nobody waits for it: its memory is the caller's no longer.
   void keep_newest(Lane lane);
+  // Nothing that waits needs the memory of whoever sent it.
+  void keep_all();
   // Gives everything up. Returns who has to be told.
   std::vector<Completion> give_up();
 
@@ -52,6 +59,7 @@ class Outbox {
   void account(const Batch& batch, size_t sent, Finished& finished);
 
   std::array<ParcelQueue, kLanes> lanes_;
+  size_t burst_ = kBatchBytes;
   // A frame of which a part has been sent, with its header.
   size_t partial_ = 0;
   size_t partial_lane_ = 0;

@@ -3,6 +3,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace hostccl::net {
@@ -99,6 +100,16 @@ Accepted accept_from(const Descriptor& listener, const SocketOptions& options) {
     accepted.outcome = Accepted::Outcome::kNoDescriptor;
   }
   return accepted;
+}
+
+// As tcp_send_mss() and sk_setup_caps() of Linux have it: whole packets, in 64 KiB less the longest headers.
+size_t segment_bytes(const Descriptor& socket) {
+  constexpr size_t kMost = 65536 - 321;
+  int packet = 0;
+  socklen_t length = sizeof(packet);
+  if (getsockopt(socket.get(), IPPROTO_TCP, TCP_MAXSEG, &packet, &length) != 0 || packet <= 0) return kMost;
+  const auto bytes = static_cast<size_t>(packet);
+  return std::max(kMost / bytes, size_t{1}) * bytes;
 }
 
 ssize_t send_some(const Descriptor& socket, std::span<const std::byte> data) {

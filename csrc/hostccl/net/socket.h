@@ -40,6 +40,9 @@ struct Accepted {
 };
 Accepted accept_from(const Descriptor& listener, const SocketOptions& options);
 
+// What the kernel sends on this connection at once, in segments that it leaves the network card to cut into packets.
+size_t segment_bytes(const Descriptor& socket);
+
 // Bytes moved; 0: none for now; -1: the connection has ended, errno tells why (0: orderly, by the other side).
 ssize_t send_some(const Descriptor& socket, std::span<const std::byte> data);
 ssize_t receive_some(const Descriptor& socket, std::span<std::byte> space);
