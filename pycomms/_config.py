@@ -71,6 +71,13 @@ class Config:
     host_timeout: str = field(
         default="2", metadata=_help("seconds after which a host that acknowledges nothing counts as gone")
     )
+    reduce_by_hosts: str = field(
+        default="1",
+        metadata=_help(
+            "0: sums between hosts have the bits that they have on one host; large ones are slower where a host has "
+            "several ranks. The same on all ranks"
+        ),
+    )
     host_id: str = field(
         default="", metadata=_help("any text: ranks with different ones act as if they were on different hosts")
     )
@@ -90,6 +97,7 @@ class Config:
             socket_ifname=environment.get(f"{PREFIX}SOCKET_IFNAME", default.socket_ifname),
             socket_family=environment.get(f"{PREFIX}SOCKET_FAMILY", default.socket_family),
             host_timeout=environment.get(f"{PREFIX}HOST_TIMEOUT", default.host_timeout),
+            reduce_by_hosts=environment.get(f"{PREFIX}REDUCE_BY_HOSTS", default.reduce_by_hosts),
             host_id=environment.get(f"{PREFIX}HOST_ID", default.host_id),
         )
         if config.connect not in ("background", "eager", "lazy"):

@@ -133,7 +133,8 @@ class Joining {
   }
 
   bool say_hello(Lobby& lobby) {
-    const JoinRequest request{place_.secret, place_.agenda, rank_, nranks_, bytes_, deadline_.left(), me_};
+    const JoinRequest request{place_.secret,      place_.agenda,    rank_, nranks_, bytes_,
+                              reduces_by_hosts(), deadline_.left(), me_};
     if (!tell(lobby.fd(), std::as_bytes(std::span(&request, 1)))) return give_up(Heard::kGone), false;
     Fd segment;
     if (!hear_reply(lobby, segment)) return false;

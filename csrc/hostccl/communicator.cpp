@@ -159,7 +159,7 @@ Failure Communicator::wait_for_members(Lobby& lobby, pycomms::Deadline deadline)
   const Patience patience = Patience::of_members(*segment_);
   p2p_ = std::make_unique<P2p>(*segment_, patience);
   background_ = std::make_unique<Background>(*segment_, *watch_, *p2p_);
-  lane_ = std::make_unique<Lane>(*segment_, *watch_, *p2p_, patience);
+  lane_ = std::make_unique<Lane>(*segment_, *watch_, *p2p_, patience, reduces_by_hosts());
   return Failure{};
 }
 

@@ -163,6 +163,10 @@ void Convener::welcome(Guest& guest) {
                             "has another layout of shared memory than rank " + std::to_string(first_->rank) +
                                 ": do all ranks run the same build?"));
   }
+  if (request.by_hosts != first_->by_hosts) {
+    return refuse_all(blame(FailureKind::kMismatch, request.rank,
+                            "has another PYCOMMS_REDUCE_BY_HOSTS than rank " + std::to_string(first_->rank)));
+  }
   const auto twins =
       std::count_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank() == request.rank; });
   if (twins > 1) return refuse_all(blame(FailureKind::kMismatch, request.rank, "came twice"));

@@ -121,6 +121,8 @@ const pycomms::Result<net::Config>& network_config() {
   return config;
 }
 
+bool reduces_by_hosts() { return !network_config().is_ok() || network_config().value().reduce_by_hosts; }
+
 pycomms::Result<std::shared_ptr<net::Endpoint>> process_endpoint() {
   const pycomms::Result<net::Config>& config = network_config();
   if (!config.is_ok()) return config.status();

@@ -46,6 +46,7 @@ class RemoteDoor {
 
 // This process's settings of the network; the first call reads them.
 const pycomms::Result<net::Config>& network_config();
+bool reduces_by_hosts();
 // The endpoint of this process, and the host that it is on (or pretends to be on).
 pycomms::Result<std::shared_ptr<net::Endpoint>> process_endpoint();
 pycomms::Result<Bytes16> this_host();

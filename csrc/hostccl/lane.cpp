@@ -53,11 +53,12 @@ size_t Tuning::chunk_symmetric(size_t bytes) const {
 
 size_t Tuning::chunk_rooted(size_t bytes) const { return bytes < 512 * kKiB ? least_chunk : 64 * kKiB; }
 
-Lane::Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p, const Patience& patience)
+Lane::Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p, const Patience& patience, bool by_hosts)
     : segment_(segment),
       watch_(watch),
       p2p_(p2p),
       patience_(patience),
+      by_hosts_(by_hosts),
       tuning_(Tuning::for_places(segment.places())),
       rank_(segment.rank()),
       nranks_(segment.nranks()),

@@ -37,7 +37,8 @@ struct Tuning {
 
 class Lane {
  public:
-  Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p, const Patience& patience);
+  // by_hosts: large reductions may go by hosts (shares.h); the same on all ranks.
+  Lane(const Segment& segment, const PeerWatch& watch, P2p& p2p, const Patience& patience, bool by_hosts);
 
   // Runs the collective on the calling thread. On failure the segment holds the reason.
   Result run(const Collective& op, int64_t timeout_ns, bool interruptible);
@@ -101,6 +102,7 @@ class Lane {
   const PeerWatch& watch_;
   P2p& p2p_;
   const Patience patience_;
+  const bool by_hosts_;
   const Tuning tuning_;
   const int rank_;
   const int nranks_;

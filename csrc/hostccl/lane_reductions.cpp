@@ -205,7 +205,7 @@ bool Lane::staged_all_reduce(Turn& turn, const Collective& op) {
   const size_t size = op.element_bytes();
   const FlowStyle how = symmetric(op.send.count * size);
   if (nranks_ == 2) return exchange_all_reduce(turn, op, how);
-  if (goes_by_hosts(segment_.places(), op)) return all_reduce_by_hosts(turn, op);
+  if (by_hosts_ && goes_by_hosts(segment_.places(), op)) return all_reduce_by_hosts(turn, op);
   auto piece = [&](int owner) { return share_of(owner, nranks_, op.send.count, size); };
 
   std::vector<SendFlow> out;

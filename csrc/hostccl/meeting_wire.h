@@ -42,6 +42,7 @@ struct JoinRequest {
   int32_t rank;
   int32_t nranks;
   uint64_t segment_bytes;
+  uint64_t by_hosts;  // PYCOMMS_REDUCE_BY_HOSTS
   int64_t timeout_ns;
   Whereabouts whereabouts;
 };

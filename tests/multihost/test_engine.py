@@ -22,7 +22,7 @@ NOTICED_WITHIN_S = 3.0
 class Job:
     """Ranks of _programs/engine.py, `per_host` on each host of a cluster."""
 
-    def __init__(self, cluster: Cluster, per_host: int, what: str) -> None:
+    def __init__(self, cluster: Cluster, per_host: int, what: str, **settings: str) -> None:
         world = len(cluster.hosts) * per_host
         self.ranks: list[Any] = []
         for rank in range(world):
@@ -35,6 +35,7 @@ class Job:
                 "MASTER_PORT": "29500",
                 "OMP_NUM_THREADS": "1",
                 "PYTHONPATH": str(ROOT),
+                **settings,
                 "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             }
             argv = [sys.executable, "-m", "tests.multihost._programs.engine", what]
@@ -69,13 +70,21 @@ def test_results_are_right(hosts: int) -> None:
 @pytest.mark.parametrize("wire", [Wire(latency=timedelta(milliseconds=50)), Wire(loss=0.01)], ids=["50ms", "1%"])
 def test_training_is_that_of_one_host(wire: Wire) -> None:
     with Cluster(hosts=1) as cluster:
-        expected = Job(cluster, 4, "train").finish()
+        (expected,) = _trained(cluster, 4)
     with Cluster(hosts=2) as cluster:
         cluster.set_wire(wire)
-        lines = Job(cluster, 2, "train").finish()
-    (on_one,), (on_two,) = ({line.partition(": ")[2] for line in all_ranks} for all_ranks in (expected, lines))
-    # Not the same bits: each host's ranks are added first. But the same on every rank.
-    assert [float(text) for text in on_two.split()] == pytest.approx([float(text) for text in on_one.split()], rel=1e-5)
+        (bits,) = _trained(cluster, 2, PYCOMMS_REDUCE_BY_HOSTS="0")
+        (by_hosts,) = _trained(cluster, 2)
+    assert bits == expected
+    # Each host's ranks are added first: other bits, though the same on every rank.
+    assert [float(text) for text in by_hosts.split()] == pytest.approx(
+        [float(text) for text in expected.split()], rel=1e-5
+    )
+
+
+def _trained(cluster: Cluster, per_host: int, **settings: str) -> set[str]:
+    """What the ranks print at the end: one text, if all have come to the same."""
+    return {line.partition(": ")[2] for line in Job(cluster, per_host, "train", **settings).finish()}
 
 
 @pytest.mark.parametrize("how", ["down", "one-way"])

@@ -20,6 +20,7 @@ VALUES = {
     "socket_ifname": "eth",
     "socket_family": "6",
     "host_timeout": "0.5",
+    "reduce_by_hosts": "0",
     "host_id": "north",
 }
 

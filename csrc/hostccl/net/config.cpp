@@ -19,6 +19,13 @@ pycomms::Result<Config> Config::from_environment(const std::function<const char*
     return pycomms::Status(pycomms::Code::kInvalidArgument,
                            "PYCOMMS_SOCKET_FAMILY is '" + family + "', expected 4, 6 or nothing");
   }
+  if (const std::string by_hosts = text("PYCOMMS_REDUCE_BY_HOSTS"); !by_hosts.empty()) {
+    if (by_hosts != "0" && by_hosts != "1") {
+      return pycomms::Status(pycomms::Code::kInvalidArgument,
+                             "PYCOMMS_REDUCE_BY_HOSTS is '" + by_hosts + "', expected 0 or 1");
+    }
+    config.reduce_by_hosts = by_hosts == "1";
+  }
   if (const std::string seconds = text("PYCOMMS_HOST_TIMEOUT"); !seconds.empty()) {
     double value = 0;
     const auto [end, error] = std::from_chars(seconds.data(), seconds.data() + seconds.size(), value);
