@@ -153,7 +153,8 @@ void Backend::begin_regroup(Regroup regroup) {
 
 void Backend::end_regroup_thread() {
   if (!regroup_thread_.joinable()) return;
-  if (regroup_thread_.get_id() == std::this_thread::get_id()) return regroup_thread_.detach();
+  const bool is_own = regroup_thread_.get_id() == std::this_thread::get_id();
+  if (is_own || communicator_->was_forked()) return regroup_thread_.detach();  // after a fork it is the parent's
   regroup_thread_.join();
 }
 
