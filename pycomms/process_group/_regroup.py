@@ -76,7 +76,7 @@ def regroup(
 
     Args:
         group: None: the default group.
-        uuid: the same on all members, and never used before in this group. Not negative.
+        uuid: the same on all members, and never used before in this group; 64 bits.
         handles: what :func:`regroup_handle` gives on each new member, this one included. A list has them in the order
             of the new ranks. A set is ordered by old rank, then by nonce.
         timeout: of all of it together; None: that of the group.

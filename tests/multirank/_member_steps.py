@@ -141,9 +141,15 @@ def sequence() -> int:
     return int(group._get_sequence_number_for_group())
 
 
-def check_group(rank: int, size: int) -> None:
-    """All that torch can be asked about the group, and all collectives, of a group that has done nothing yet."""
-    assert sequence() == 0
+def place() -> tuple[int, int, int]:
+    import pycomms
+
+    return dist.get_rank(), dist.get_world_size(), pycomms.generation()
+
+
+def check_group(rank: int, size: int, is_new: bool) -> None:
+    """All that torch can be asked about the group, and all collectives. New: it has done nothing yet."""
+    assert sequence() == 0 or not is_new
     group = c10d._get_default_group()
     assert (dist.get_rank(), dist.get_world_size()) == (rank, size)
     assert (dist.get_rank(group), dist.get_world_size(group)) == (rank, size)

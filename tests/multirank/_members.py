@@ -113,9 +113,9 @@ class Members:
         assert [(place.rank, place.size) for place in places.values()] == [(r, len(who)) for r in range(len(who))]
         self.check(who)
 
-    def check(self, who: Sequence[int]) -> None:
-        """`who` are one group, in this order, just formed, in which everything works."""
-        self.order_each(steps.check_group, {number: (rank, len(who)) for rank, number in enumerate(who)})
+    def check(self, who: Sequence[int], *, is_new: bool = True) -> None:
+        """`who` are one group, in this order, in which everything works. New: it has done nothing yet."""
+        self.order_each(steps.check_group, {number: (rank, len(who), is_new) for rank, number in enumerate(who)})
         self.answers(who).values()
 
     def _answer(self, number: int, timeout: float) -> Any:

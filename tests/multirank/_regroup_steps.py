@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 from torch.distributed import distributed_c10d as c10d
 
-from ._errors import catch, needed
+from ._errors import Caught, catch, needed
 
 _COUNT = 4
 _DEADLINE_S = 20.0
@@ -110,3 +110,32 @@ def init_over_tcp(port: int, rank: int, world: int) -> None:
     store = TCPStore("127.0.0.1", port, None, False)
     dist.init_process_group("nccl2", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=_DEADLINE_S))
     dist.all_reduce(torch.ones(1))
+
+
+@dataclass(frozen=True)
+class Pause:
+    operation: Caught
+    again: Caught
+    end: Caught
+
+
+def use_while_regrouping(uuid: int, another: int, handles: list[str]) -> Pause:
+    """The others do not come."""
+    work = _begin(uuid, handles, 1.0)
+    return Pause(
+        operation=needed(lambda: dist.all_reduce(torch.ones(1))),
+        again=needed(lambda: _begin(another, handles, 1.0)),
+        end=needed(work.wait),
+    )
+
+
+def abort_while_regrouping(uuid: int, handles: list[str]) -> Caught:
+    work = _begin(uuid, handles, _DEADLINE_S)
+    c10d._get_default_group().abort()
+    return needed(work.wait)
+
+
+def _begin(uuid: int, handles: list[str], seconds: float) -> Any:
+    import pycomms
+
+    return pycomms.regroup(uuid=uuid, handles=handles, timeout=timedelta(seconds=seconds))

@@ -132,6 +132,18 @@ def test_one_that_was_left_out_comes_back(ranks: Ranks) -> None:
         members.regrouped([0, 1, 2])
 
 
+def test_one_that_was_left_out_is_told(ranks: Ranks) -> None:
+    """It keeps the group that it had, which the others have left."""
+    with Members(ranks, 3) as members:
+        members.init(range(3))
+        members.regrouped([0, 2])
+        caught = members.ask([1], steps.total).caught()[1]
+        assert caught.kind in ("CommunicatorRevoked", "PeerFailure"), caught
+        assert caught.seconds() < 2.0, caught
+        assert members.ask([1], steps.place).values()[1] == (1, 3, 0)
+        members.check([0, 2], is_new=False)
+
+
 def test_groups_that_grew_apart_merge(ranks: Ranks) -> None:
     """Each has a store of its own, and both have a rank 0."""
     with Members(ranks, 6) as members:

@@ -125,6 +125,35 @@ def test_one_that_does_not_come_is_named_and_the_old_group_goes_on(ranks: Ranks)
         members.regrouped(range(3))
 
 
+def test_the_group_is_paused_while_it_regroups(ranks: Ranks) -> None:
+    """Operations of who has called raise, another regroup is refused, and when it has failed the group is as before."""
+    with Members(ranks, 3) as members:
+        members.init(range(3))
+        handles = members.handles(range(3))
+        pause = members.ask([0], states.use_while_regrouping, members.uuid(), members.uuid(), handles).values()[0]
+        assert pause.operation.kind == "ValueError", pause
+        assert "regrouped" in pause.operation.text, pause
+        assert pause.operation.seconds() < _SOON_S, pause
+        assert pause.again.kind == "ValueError", pause
+        assert pause.end.kind == "CollectiveTimeout", pause
+        assert set(members.ask(range(3), steps.total).values().values()) == {steps.total_of(3)}
+        members.regrouped(range(3))
+
+
+def test_a_group_is_aborted_while_it_regroups(ranks: Ranks) -> None:
+    """It ends at once, and who waits for the regroup learns of it."""
+    with Members(ranks, 3) as members:
+        members.init(range(3))
+        handles = members.handles(range(3))
+        uuid = members.uuid()
+        members.order([1], steps.regroup, uuid, handles, _TIMEOUT_S)
+        end = members.ask([0], states.abort_while_regrouping, uuid, handles).values()[0]
+        assert end.kind in ("CommunicatorClosed", "CommunicatorRevoked"), end
+        assert end.seconds() < _SOON_S, end
+        _in_time(members.answers([1]).caught()[1])
+        members.regrouped([1, 2])
+
+
 def test_a_stale_handle(ranks: Ranks) -> None:
     """Handles of before the last regroup, and of a process that is gone."""
     with Members(ranks, 3) as members:
