@@ -171,6 +171,8 @@ class Backend final : public ::c10d::Backend {
     at::Device device;  // that the caller's thread uses; on a GPU where the group may
     std::string note;
     std::shared_ptr<TensorOp> state;
+    std::shared_ptr<Lanes> made;
+    std::shared_ptr<std::atomic<bool>> is_live;  // made is what the group consists of
   };
   void begin_regroup(Regroup regroup);
   void regroup_now(const Regroup& regroup);
@@ -187,6 +189,7 @@ class Backend final : public ::c10d::Backend {
                                         std::vector<std::string> notes);
   std::shared_ptr<Lanes> successor() const;
   void set_successor(std::shared_ptr<Lanes> lanes);
+  void end_regroup();
   void end_regroup_thread();
   // regrouping_device.cpp
   Heritage heritage() const;

@@ -130,12 +130,17 @@ WorkPtr Backend::regroup(const RegroupArgs& args) {
   work->follow(state);
   const bool on_gpu = serves_gpu();
   const at::Device device = on_gpu ? c10::impl::VirtualGuardImpl(at::kCUDA).getDevice() : at::Device(at::kCPU);
-  begin_regroup({std::move(members), Deadline::after(timeout_ns(args.timeout)), device, args.note, std::move(state)});
+  begin_regroup({std::move(members), Deadline::after(timeout_ns(args.timeout)), device, args.note, std::move(state),
+                 nullptr, std::make_shared<std::atomic<bool>>(false)});
   return work;
 }
 
 void Backend::begin_regroup(Regroup regroup) {
   lanes_->pause("the group is being regrouped");
+  regroup.made = successor_of(*lanes_, regroup.members, regroup.is_live);
+  regroup.made->main()->begin(regroup.state);  // it ends with the successor, if that is aborted
+  set_successor(regroup.made);
+  remember_group(regroup.made);
   // The thread keeps the backend: it must not go while its communicators are exchanged.
   auto self = c10::intrusive_ptr<Backend>::reclaim_copy(this);
   auto thread = start_thread("pycomms-regroup", [self = std::move(self), regroup = std::move(regroup)]() mutable {
@@ -146,9 +151,11 @@ void Backend::begin_regroup(Regroup regroup) {
     regroup_thread_ = thread.take();
     return;
   }
+  const std::string why = thread.status().message();
+  set_successor(nullptr);
   lanes_->end_pause();
   is_regrouping_ = false;
-  throw_value_error(kOp, thread.status().message());
+  throw_value_error(kOp, why);
 }
 
 void Backend::end_regroup_thread() {
@@ -159,13 +166,8 @@ void Backend::end_regroup_thread() {
 }
 
 void Backend::regroup_now(const Regroup& regroup) {
-  const auto is_live = std::make_shared<std::atomic<bool>>(false);
-  const std::shared_ptr<Lanes> made = successor_of(*lanes_, regroup.members, is_live);
+  const std::shared_ptr<Lanes>& made = regroup.made;
   const std::shared_ptr<Communicator>& main = made->main();
-  main->begin(regroup.state);  // it ends with the successor, if that is aborted
-  set_successor(made);
-  remember_group(made);
-
   std::shared_ptr<Lanes> useless = made;
   Byproducts byproducts;
   RegroupProbe::of_process().reached("before_prepare");
@@ -174,7 +176,7 @@ void Backend::regroup_now(const Regroup& regroup) {
   if (!failed) {
     visitors_.close();  // calls that were inside end with the operations that have been cancelled
     failed = agree(regroup, *made, visitors_.wait_until_empty(regroup.deadline), &byproducts);
-    is_live->store(!failed);
+    regroup.is_live->store(!failed);
     if (!failed) useless = exchange_lanes(made, regroup.members, std::move(byproducts.notes));
     visitors_.open();
   }
