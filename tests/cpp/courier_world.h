@@ -99,7 +99,7 @@ class World {
     member->watch = std::make_unique<PeerWatch>(*member->segment);
     const Patience patience{false, 1, pycomms::kMillisecond};
     member->p2p = std::make_unique<P2p>(*member->segment, patience);
-    member->lane = std::make_unique<Lane>(*member->segment, *member->watch, *member->p2p, patience);
+    member->lane = std::make_unique<Lane>(*member->segment, *member->watch, *member->p2p, patience, true);
     return member;
   }
 
