@@ -139,6 +139,8 @@ RedOp to_red_op(const char* op, const ReduceOp& reduction, at::ScalarType type) 
     case OpKind::kRegisterPool:
     case OpKind::kDeregisterPool:
     case OpKind::kShrink:
+    case OpKind::kGrow:
+    case OpKind::kRegroup:
     case OpKind::kSuspend:
     case OpKind::kResume:
       return OpType::UNKNOWN;

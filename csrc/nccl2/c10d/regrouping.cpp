@@ -87,7 +87,9 @@ Membership Backend::checked_membership(const RegroupArgs& args) const {
 
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
 WorkPtr Backend::reconfigure(const ::c10d::ReconfigureOptions& opts) {
-  RegroupArgs args{.uuid = opts.uuid, .timeout = opts.timeout.value_or(kNoTimeout)};
+  RegroupArgs args;
+  args.uuid = opts.uuid;
+  args.timeout = opts.timeout.value_or(kNoTimeout);
   if (const auto* const list = std::get_if<std::vector<std::string>>(&opts.handles)) {
     args.handles = *list;
   } else {
