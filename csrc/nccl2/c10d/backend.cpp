@@ -123,13 +123,19 @@ void Backend::abort() {
   const auto together = together_ != nullptr && together_->is_of_this_thread() ? std::move(together_) : nullptr;
   close_block_of_this_thread();
   constexpr const char* kWhy = "the group was aborted by this process";
-  if (const auto successor = this->successor()) tear_down(successor, [](Lanes& lanes) { lanes.abort(kWhy); });
+  abort_successor(kWhy);
   tear_down(lanes(), [](Lanes& lanes) { lanes.abort(kWhy); });
   drop_gpu_pool();
 }
 
+// A regroup that is in progress comes to nothing.
+void Backend::abort_successor(const char* why) {
+  if (const auto successor = this->successor()) tear_down(successor, [why](Lanes& lanes) { lanes.abort(why); });
+}
+
 void Backend::shutdown() {
   if (block_ != nullptr) close_block();  // nobody will
+  abort_successor("the group was shut down by this process");
   tear_down(lanes(), [](Lanes& lanes) { lanes.shutdown(); });
   drop_gpu_pool();
 }

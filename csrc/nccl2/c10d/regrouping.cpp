@@ -20,6 +20,7 @@ namespace pycomms::c10d_backend {
 namespace {
 
 constexpr const char* kOp = "regroup";
+constexpr const char* kInProgress = "the group is being regrouped";
 constexpr size_t kNoteBytes = 128;
 constexpr int64_t kEngineGrace = 1 * kSecond;  // its own deadline comes first: it names who is missing
 
@@ -70,6 +71,9 @@ void Backend::set_successor(std::shared_ptr<Lanes> lanes) {
 
 std::string Backend::regroup_handle() const {
   const Visit inside(visitors_);
+  if (communicator_->was_forked()) {
+    throw_value_error("regroup_handle", "this process was forked from a member of the group and is none itself");
+  }
   char address[hostccl::kAddressBytes];
   const Engine& engine = communicator_->engine();
   if (engine.host.address(address, sizeof(address)) != nccl_abi::kSuccess) {
@@ -135,19 +139,27 @@ WorkPtr Backend::regroup(const RegroupArgs& args) {
 }
 
 void Backend::begin_regroup(Regroup regroup) {
-  lanes_->pause("the group is being regrouped");
+  lanes_->pause(kInProgress);
+  // Here, and not on the thread: whoever aborts the group as soon as he has the Work aborts this too.
+  const auto made = successor_of(*lanes_, regroup.members, regroup.is_live);
+  made->main()->begin(regroup.state);  // it ends with the successor, if that is aborted
+  regroup.made = made;
+  set_successor(made);
+  remember_group(made);
   // The thread keeps the backend: it must not go while its communicators are exchanged.
   auto self = c10::intrusive_ptr<Backend>::reclaim_copy(this);
   auto thread = start_thread("pycomms-regroup", [self = std::move(self), regroup = std::move(regroup)]() mutable {
-    self->regroup_now(regroup);
+    self->regroup_now(std::move(regroup));
     self.reset();
   });
   if (thread.is_ok()) {
     regroup_thread_ = thread.take();
     return;
   }
+  set_successor(nullptr);
   lanes_->end_pause();
   is_regrouping_ = false;
+  made->abort("the regroup has failed");
   throw_value_error(kOp, thread.status().message());
 }
 
@@ -157,23 +169,19 @@ void Backend::end_regroup_thread() {
   regroup_thread_.join();
 }
 
-void Backend::regroup_now(const Regroup& regroup) {
-  const auto is_live = std::make_shared<std::atomic<bool>>(false);
-  const std::shared_ptr<Lanes> made = successor_of(*lanes_, regroup.members, is_live);
+void Backend::regroup_now(Regroup regroup) {
+  const std::shared_ptr<Lanes> made = std::move(regroup.made);
   const std::shared_ptr<Communicator>& main = made->main();
-  main->begin(regroup.state);  // it ends with the successor, if that is aborted
-  set_successor(made);
-  remember_group(made);
-
   std::shared_ptr<Lanes> useless = made;
   Byproducts byproducts;
   RegroupProbe::of_process().reached("before_prepare");
   Error failed = prepare(*made, regroup.deadline);
   RegroupProbe::of_process().reached("prepared");
   if (!failed) {
-    visitors_.close();  // calls that were inside end with the operations that have been cancelled
+    visitors_.close();           // calls that were inside end with the operations that have been cancelled
+    lanes_->pause(kInProgress);  // those, too, that came while there was nothing to pause yet
     failed = agree(regroup, *made, visitors_.wait_until_empty(regroup.deadline), &byproducts);
-    is_live->store(!failed);
+    regroup.is_live->store(!failed);
     if (!failed) useless = exchange_lanes(made, regroup.members, std::move(byproducts.notes));
     visitors_.open();
   }
