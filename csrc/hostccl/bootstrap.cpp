@@ -88,7 +88,7 @@ class Joining {
     Lifeline convener(place_.convener);
     for (int64_t pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
       auto socket = knock_at_door(place_.secret, me_.host);
-      if (socket.is_ok()) return Lobby(socket.take(), {});
+      if (socket.is_ok()) return Lobby(net::Descriptor(socket.take()), {});
       if (cancelled_.load(std::memory_order_acquire)) return give_up(Heard::kCancelled);
       if (convener.has_ended()) return give_up(Heard::kGone);
       if (deadline_.passed()) return absent_convener(FailureKind::kTimeout, "did not come in time");

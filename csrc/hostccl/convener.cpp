@@ -91,7 +91,7 @@ void Convener::look_after_expected() {
 
 void Convener::let_in() {
   if (Fd socket(accept4(local_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); socket) {
-    guests_.emplace_back().local = std::move(socket);
+    guests_.emplace_back().local = net::Descriptor(std::move(socket));
   }
   if (remote_ == nullptr) return;
   if (auto socket = remote_->take(); socket.is_ok()) guests_.emplace_back().remote = socket.take();

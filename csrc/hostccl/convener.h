@@ -32,7 +32,7 @@ class Convener {
 
  private:
   struct Guest {
-    pycomms::Fd local;  // one of the two
+    net::Descriptor local;  // one of the two
     net::Descriptor remote;
     JoinRequest request{};
     size_t heard = 0;           // bytes of it

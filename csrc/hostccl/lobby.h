@@ -15,7 +15,7 @@ namespace hostccl {
 
 class Lobby {
  public:
-  Lobby(pycomms::Fd local, net::Descriptor remote) : local_(std::move(local)), remote_(std::move(remote)) {}
+  Lobby(net::Descriptor local, net::Descriptor remote) : local_(std::move(local)), remote_(std::move(remote)) {}
 
   const pycomms::Fd& segment() const { return segment_; }
   pycomms::Fd take_segment() { return std::move(segment_); }
@@ -31,7 +31,7 @@ class Lobby {
   bool all_well(int nranks, Failure& why) const;
 
  private:
-  pycomms::Fd local_;
+  net::Descriptor local_;
   net::Descriptor remote_;
   pycomms::Fd segment_;
   std::vector<Whereabouts> roster_;

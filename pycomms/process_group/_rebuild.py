@@ -81,15 +81,16 @@ def _regroup(
     groups: Mapping[Plan, dist.ProcessGroup], handles: Sequence[Mapping[str, str]], uuid: int, deadline: Deadline
 ) -> None:
     """All at once, so that no order of groups can make two processes wait for each other."""
-    works = []
+    works = {}
     for one, group in groups.items():
         key = one.recipe.key
         listed = [handles[member][key] for member in one.members]
         derived = derived_uuid(one.recipe.membership, str(uuid), key)
-        works.append(_backend(group).regroup(uuid=derived, handles=listed, timeout=deadline.left()))
-        _backend(group).options.global_ranks_in_group = list(one.members)
-    for work in works:
+        works[one] = _backend(group).regroup(uuid=derived, handles=listed, timeout=deadline.left())
+    for one, work in works.items():
         work.wait()
+        # Not earlier: the regroup reads them.
+        _backend(groups[one]).options.global_ranks_in_group = list(one.members)
 
 
 def connect_over(default: dist.ProcessGroup, ranks: Sequence[int], own: _C.Options, timeout: timedelta) -> _C.Backend:

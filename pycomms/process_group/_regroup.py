@@ -6,6 +6,7 @@ subgroups of the default group, and whoever wants to be told.
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
@@ -25,6 +26,8 @@ from pycomms.process_group._memberships import memory_of
 from pycomms.process_group._rebuild import contribution, rebuild
 
 Callback = Callable[[dist.ProcessGroup, int], None]
+
+_SHORTEST = timedelta(milliseconds=1)
 
 _callbacks: OrderedDict[int, Callback] = OrderedDict()
 
@@ -76,27 +79,28 @@ def regroup(
 
     Args:
         group: None: the default group.
-        uuid: the same on all members, and never used before in this group; 64 bits.
+        uuid: the same on all members, and never used before in this group. From 0 to 2**63 - 1.
         handles: what :func:`regroup_handle` gives on each new member, this one included. A list has them in the order
             of the new ranks. A set is ordered by old rank, then by nonce.
         timeout: of all of it together; None: that of the group.
         hints: none are known yet; for calls that are made for torch's ``_reconfigure``.
 
     Raises:
-        TypeError: the group is not one of pycomms.
-        ValueError: handles or uuid are wrong. Here, or from ``wait()``.
+        TypeError: the group is not one of pycomms, or handles or uuid are of another type.
+        ValueError: handles, uuid or timeout are wrong. Here, or from ``wait()``.
         pycomms.PeerFailure: from ``wait()``: a new member has died; ``ranks`` are new ones.
         pycomms.CollectiveTimeout: from ``wait()``: some did not come.
         pycomms.CollectiveMismatch: from ``wait()``: the members disagree about uuid or handles.
     """
     if hints:
         raise ValueError(f"regroup: no hints are known, got {', '.join(sorted(hints))}")
-    if isinstance(handles, str):
-        raise TypeError("regroup: handles must be a list or a set of handles, not one handle")
+    uuid = _checked_uuid(uuid)
+    given = _checked_handles(handles)
+    if timeout is not None and timeout < _SHORTEST:
+        raise ValueError(f"regroup: timeout must be at least a millisecond, got {timeout.total_seconds()} s")
     chosen = _chosen(group)
     backend = _tables.backend_of(chosen, "regroup")
     deadline = Deadline(timeout if timeout is not None else backend.options._timeout)
-    given = set(handles) if isinstance(handles, (set, frozenset)) else list(handles)
     finish = _finish_default if chosen is c10d._get_default_group() else _finish_subgroup
     note, ending = finish(chosen, backend, uuid, sorted(given), deadline)
     return _Regroup(backend.regroup(uuid=uuid, handles=given, timeout=timeout, note=note), ending)
@@ -161,6 +165,23 @@ class _Regroup(Work):
 
 def _chosen(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
     return c10d._get_default_group() if group is None else group
+
+
+def _checked_uuid(uuid: int) -> int:
+    number = operator.index(uuid)
+    if not 0 <= number < 1 << 63:
+        raise ValueError(f"regroup: uuid must be from 0 to 2**63 - 1, got {number}")
+    return int(number)  # a bool is no other uuid than its number
+
+
+def _checked_handles(handles: Collection[str]) -> set[str] | list[str]:
+    if isinstance(handles, str):
+        raise TypeError("regroup: handles must be a list or a set of handles, not one handle")
+    given = set(handles) if isinstance(handles, (set, frozenset)) else list(handles)
+    for one in given:
+        if not isinstance(one, str):
+            raise TypeError(f"regroup: handles must be strings, got {one!r}")
+    return given
 
 
 # What a regroup brings to the other members, and what is left to do here once all have.

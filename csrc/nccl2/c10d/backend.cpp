@@ -117,25 +117,25 @@ void Backend::tear_down(std::shared_ptr<Lanes> lanes, Step step) {
   }).detach();
 }
 
-// One that is under way fails, here and on the members.
-void Backend::end_regroup() {
-  const auto made = successor();
-  if (made != nullptr) tear_down(made, [](Lanes& lanes) { lanes.abort("its group was ended by this process"); });
-}
-
 // torch aborts all groups in a block of the default group: their communicators are aborted as one group of the engine, with
 // that of the default group.
 void Backend::abort() {
   const auto together = together_ != nullptr && together_->is_of_this_thread() ? std::move(together_) : nullptr;
   close_block_of_this_thread();
-  end_regroup();
-  tear_down(lanes(), [](Lanes& lanes) { lanes.abort("the group was aborted by this process"); });
+  constexpr const char* kWhy = "the group was aborted by this process";
+  abort_successor(kWhy);
+  tear_down(lanes(), [](Lanes& lanes) { lanes.abort(kWhy); });
   drop_gpu_pool();
+}
+
+// A regroup that is in progress comes to nothing.
+void Backend::abort_successor(const char* why) {
+  if (const auto successor = this->successor()) tear_down(successor, [why](Lanes& lanes) { lanes.abort(why); });
 }
 
 void Backend::shutdown() {
   if (block_ != nullptr) close_block();  // nobody will
-  end_regroup();
+  abort_successor("the group was shut down by this process");
   tear_down(lanes(), [](Lanes& lanes) { lanes.shutdown(); });
   drop_gpu_pool();
 }

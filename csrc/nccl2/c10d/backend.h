@@ -171,11 +171,11 @@ class Backend final : public ::c10d::Backend {
     at::Device device;  // that the caller's thread uses; on a GPU where the group may
     std::string note;
     std::shared_ptr<TensorOp> state;
-    std::shared_ptr<Lanes> made;
-    std::shared_ptr<std::atomic<bool>> is_live;  // made is what the group consists of
+    std::shared_ptr<std::atomic<bool>> is_live = std::make_shared<std::atomic<bool>>(false);  // it has succeeded
+    std::shared_ptr<Lanes> made = nullptr;
   };
   void begin_regroup(Regroup regroup);
-  void regroup_now(const Regroup& regroup);
+  void regroup_now(Regroup regroup);
   std::shared_ptr<Lanes> successor_of(Lanes& old, const Membership& members,
                                       const std::shared_ptr<std::atomic<bool>>& is_live);
   Error prepare(Lanes& made, Deadline deadline);
@@ -189,7 +189,7 @@ class Backend final : public ::c10d::Backend {
                                         std::vector<std::string> notes);
   std::shared_ptr<Lanes> successor() const;
   void set_successor(std::shared_ptr<Lanes> lanes);
-  void end_regroup();
+  void abort_successor(const char* why);
   void end_regroup_thread();
   // regrouping_device.cpp
   Heritage heritage() const;
@@ -248,7 +248,7 @@ class Backend final : public ::c10d::Backend {
   c10::intrusive_ptr<Work> make_work(OpKind kind, TensorList outputs, at::ArrayRef<at::Tensor> inputs);
 
   int64_t timeout_ns(std::chrono::milliseconds timeout) const {
-    return timeout.count() > 0 ? timeout.count() * kMillisecond : communicator_->timeout();
+    return timeout.count() > 0 ? to_ns(timeout) : communicator_->timeout();
   }
 
   bool checks_values() const { return reports_ != nullptr; }
@@ -269,7 +269,7 @@ class Backend final : public ::c10d::Backend {
 
   const c10::intrusive_ptr<GroupOptions> options_;
   // A regroup exchanges these, and rank_ and size_, with the gate closed; whoever is inside may use them.
-  mutable Gate visitors_;
+  mutable VisitorsGate visitors_;
   mutable std::mutex lanes_mutex_;              // for whoever is not
   std::shared_ptr<Lanes> lanes_;                // written under lanes_mutex_ as well
   std::shared_ptr<Communicator> communicator_;  // lanes_->main()

@@ -20,6 +20,7 @@ namespace pycomms::c10d_backend {
 namespace {
 
 constexpr const char* kOp = "regroup";
+constexpr const char* kInProgress = "the group is being regrouped";
 constexpr size_t kNoteBytes = 128;
 constexpr int64_t kEngineGrace = 1 * kSecond;  // its own deadline comes first: it names who is missing
 
@@ -70,6 +71,9 @@ void Backend::set_successor(std::shared_ptr<Lanes> lanes) {
 
 std::string Backend::regroup_handle() const {
   const Visit inside(visitors_);
+  if (communicator_->was_forked()) {
+    throw_value_error("regroup_handle", "this process was forked from a member of the group and is none itself");
+  }
   char address[hostccl::kAddressBytes];
   const Engine& engine = communicator_->engine();
   if (engine.host.address(address, sizeof(address)) != nccl_abi::kSuccess) {
@@ -132,32 +136,33 @@ WorkPtr Backend::regroup(const RegroupArgs& args) {
   work->follow(state);
   const bool on_gpu = serves_gpu();
   const at::Device device = on_gpu ? c10::impl::VirtualGuardImpl(at::kCUDA).getDevice() : at::Device(at::kCPU);
-  begin_regroup({std::move(members), Deadline::after(timeout_ns(args.timeout)), device, args.note, std::move(state),
-                 nullptr, std::make_shared<std::atomic<bool>>(false)});
+  begin_regroup({std::move(members), Deadline::after(timeout_ns(args.timeout)), device, args.note, std::move(state)});
   return work;
 }
 
 void Backend::begin_regroup(Regroup regroup) {
-  lanes_->pause("the group is being regrouped");
-  regroup.made = successor_of(*lanes_, regroup.members, regroup.is_live);
-  regroup.made->main()->begin(regroup.state);  // it ends with the successor, if that is aborted
-  set_successor(regroup.made);
-  remember_group(regroup.made);
+  lanes_->pause(kInProgress);
+  // Here, and not on the thread: whoever aborts the group as soon as he has the Work aborts this too.
+  const auto made = successor_of(*lanes_, regroup.members, regroup.is_live);
+  made->main()->begin(regroup.state);  // it ends with the successor, if that is aborted
+  regroup.made = made;
+  set_successor(made);
+  remember_group(made);
   // The thread keeps the backend: it must not go while its communicators are exchanged.
   auto self = c10::intrusive_ptr<Backend>::reclaim_copy(this);
   auto thread = start_thread("pycomms-regroup", [self = std::move(self), regroup = std::move(regroup)]() mutable {
-    self->regroup_now(regroup);
+    self->regroup_now(std::move(regroup));
     self.reset();
   });
   if (thread.is_ok()) {
     regroup_thread_ = thread.take();
     return;
   }
-  const std::string why = thread.status().message();
   set_successor(nullptr);
   lanes_->end_pause();
   is_regrouping_ = false;
-  throw_value_error(kOp, why);
+  made->abort("the regroup has failed");
+  throw_value_error(kOp, thread.status().message());
 }
 
 void Backend::end_regroup_thread() {
@@ -167,8 +172,8 @@ void Backend::end_regroup_thread() {
   regroup_thread_.join();
 }
 
-void Backend::regroup_now(const Regroup& regroup) {
-  const std::shared_ptr<Lanes>& made = regroup.made;
+void Backend::regroup_now(Regroup regroup) {
+  const std::shared_ptr<Lanes> made = std::move(regroup.made);
   const std::shared_ptr<Communicator>& main = made->main();
   std::shared_ptr<Lanes> useless = made;
   Byproducts byproducts;
@@ -176,7 +181,8 @@ void Backend::regroup_now(const Regroup& regroup) {
   Error failed = prepare(*made, regroup.deadline);
   RegroupProbe::of_process().reached("prepared");
   if (!failed) {
-    visitors_.close();  // calls that were inside end with the operations that have been cancelled
+    visitors_.close();           // calls that were inside end with the operations that have been cancelled
+    lanes_->pause(kInProgress);  // those, too, that came while there was nothing to pause yet
     failed = agree(regroup, *made, visitors_.wait_until_empty(regroup.deadline), &byproducts);
     regroup.is_live->store(!failed);
     if (!failed) useless = exchange_lanes(made, regroup.members, std::move(byproducts.notes));

@@ -5,15 +5,28 @@
 
 #include <utility>
 
+#include "base/fork.h"
 #include "base/gate.h"
 
 namespace pycomms::c10d_backend {
 
+class VisitorsGate : public Gate {
+ public:
+  // Whoever has closed it is not there in a forked child.
+  bool was_forked() const { return fork_generation() != fork_generation_; }
+
+ private:
+  const uint32_t fork_generation_ = fork_generation();
+};
+
 class Visit {
  public:
-  explicit Visit(Gate& gate) : gate_(gate), outer_(std::exchange(inside_of(), &gate)) {
+  explicit Visit(VisitorsGate& gate) : gate_(gate), outer_(std::exchange(inside_of(), &gate)) {
     if (outer_ == &gate_) return;
-    while (!gate_.try_enter()) gate_.wait_until_open(Deadline::after(kAskAgain));
+    while (!gate_.try_enter()) {
+      if (gate_.was_forked()) gate_.open();
+      gate_.wait_until_open(Deadline::after(kAskAgain));
+    }
   }
   ~Visit() {
     inside_of() = outer_;
@@ -24,13 +37,13 @@ class Visit {
 
  private:
   static constexpr int64_t kAskAgain = 1 * kSecond;  // whoever has closed it has a deadline
-  static Gate*& inside_of() {
-    thread_local Gate* gate = nullptr;
+  static VisitorsGate*& inside_of() {
+    thread_local VisitorsGate* gate = nullptr;
     return gate;
   }
 
-  Gate& gate_;
-  Gate* const outer_;
+  VisitorsGate& gate_;
+  VisitorsGate* const outer_;
 };
 
 }  // namespace pycomms::c10d_backend

@@ -9,11 +9,13 @@ bool Communicator::is_anybody_inside() const {
 }
 
 void Communicator::pause(const std::string& why) {
-  lifecycle_.advance(LifeState::kReady, LifeState::kRegrouping);
-  if (state() != LifeState::kRegrouping || !is_anybody_inside()) return;
+  const bool is_first = lifecycle_.advance(LifeState::kReady, LifeState::kRegrouping);
+  // Whoever waits until it has connected would keep the regroup waiting, too.
+  const bool connects = state() == LifeState::kNew || state() == LifeState::kConnecting;
+  if ((!is_first && !connects) || !is_anybody_inside()) return;
   // Cancelled before the engine stops it: whatever it leaves behind is no result.
   const Error error = make_error(ErrorKind::kRevoked, why);
-  if (!lifecycle_.end(LifeState::kRevoked, error)) return;
+  if (!lifecycle_.end(connects ? LifeState::kFailed : LifeState::kRevoked, error)) return;
   lane_->in_flight().cancel_all(error);
   tell_members(why);
 }
