@@ -117,8 +117,8 @@ class Joining {
     if (dial.state() == net::Dial::State::kConnected) return Lobby({}, dial.take());
     const bool refused = dial.state() == net::Dial::State::kRefused;
     const std::string how = refused ? net::verdict_text(dial.verdict()) : dial.status().message();
-    return refuse(deadline_.passed() ? FailureKind::kTimeout : FailureKind::kPeerDead,
-                  "the process that made the unique id, at " + at.value().to_text() + ", cannot be reached: " + how);
+    return absent_convener(deadline_.passed() ? FailureKind::kTimeout : FailureKind::kPeerDead,
+                           "cannot be reached at " + at.value().to_text() + ": " + how);
   }
 
   bool open_endpoint() {

@@ -11,6 +11,7 @@
 namespace hostccl {
 namespace {
 
+constexpr int64_t kLastLook = 20 * pycomms::kMillisecond;
 constexpr int kFirstReservedTag = INT_MIN;  // users' tags start above
 
 int arrival_tag(RollCallKind kind) { return kFirstReservedTag + 2 * static_cast<int>(kind); }
@@ -114,6 +115,11 @@ class RollCall {
     if (!healthy) {
       settle(verdict);
       return failed();
+    }
+    // The answer may be there already: who was stopped until after the deadline has not looked.
+    if (!answered()) {
+      const int64_t last_look = pycomms::now_ns() + kLastLook;
+      waiter_.until([&] { return answered() || pycomms::now_ns() >= last_look; });
     }
     if (!answered()) {
       settle(verdict);

@@ -98,6 +98,9 @@ class Contribution:
         return next((one for one in self.recipes if one.key == key), None)
 
 
+_NUMBERS_IN_NOTE = 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gist:
     """What all need to know of all contributions before they tell each other more, if they have to."""
@@ -107,8 +110,13 @@ class Gist:
 
     @staticmethod
     def of(notes: Iterable[bytes]) -> Gist:
+        """With a member that has brought another note, or none, as by torch's own `_reconfigure`, there is nothing to
+        tell each other: it would not listen.
+        """
         read = [[int(number) for number in note.split()] for note in notes]
-        return Gist(groups_made=max(one[0] for one in read), recipes=sum(one[1] for one in read))
+        told = [one for one in read if len(one) == _NUMBERS_IN_NOTE]
+        recipes = sum(one[1] for one in told) if len(told) == len(read) else 0
+        return Gist(groups_made=max((one[0] for one in told), default=0), recipes=recipes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -205,9 +205,11 @@ def _finish_subgroup(
     group: dist.ProcessGroup, backend: _C.Backend, _uuid: int, _handles: list[str], _deadline: Deadline
 ) -> _Rest:
     def finish() -> None:
-        ranks = [int(note) for note in backend.regroup_notes]
-        # Members of different default groups have no common numbers but those of this group.
-        _tables.set_ranks(group, ranks if len(set(ranks)) == len(ranks) else range(group.size()))
+        notes = backend.regroup_notes
+        # Members of different default groups have no common numbers but those of this group; nor has one whose default
+        # group this is.
+        is_common = all(note.isdigit() for note in notes) and len(set(notes)) == len(notes)
+        _tables.set_ranks(group, [int(note) for note in notes] if is_common else range(group.size()))
         default = c10d._get_default_group()
         memory_of(default, _tables.backend_of(default, "regroup")).recipes.pop(group, None)
         _tell(group, backend)

@@ -66,6 +66,18 @@ def hold_at(point: str) -> None:
     _C.set_regroup_probe(hold)
 
 
+def stop_at(point: str) -> None:
+    """The next regroup stops this process when it has come to this point, until somebody continues it."""
+    from pycomms import _C
+
+    def stop(reached: str) -> None:
+        if reached == point:
+            _C.set_regroup_probe(None)
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    _C.set_regroup_probe(stop)
+
+
 def await_point() -> bool:
     return _reached.wait(_DEADLINE_S)
 
@@ -110,6 +122,7 @@ def live_on_in_a_child() -> int:
     """Forks a child that has all that this process has, and does nothing. Returns its number."""
     child = os.fork()
     if child == 0:
+        context().let_go()
         signal.alarm(_CHILD_LIVES_S)
         signal.pause()
         os._exit(1)
@@ -140,6 +153,10 @@ def in_a_child(call: Callable[[], Any]) -> int:
 
 def operate_in_a_child() -> int:
     return in_a_child(lambda: dist.all_reduce(torch.ones(1)))
+
+
+def regroup_by_torch(uuid: int, handles: list[str]) -> None:
+    c10d._reconfigure(uuid, handles).wait()
 
 
 def ask_for_a_handle_in_a_child() -> int:

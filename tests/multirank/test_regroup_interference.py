@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import pytest
+from torch.distributed import distributed_c10d
 
 from . import _interference_steps as meanwhile
+from . import _member_steps as steps
 from . import _regroup_steps as states
 from ._harness import Ranks
 from ._members import Members
@@ -80,3 +83,31 @@ def test_a_child_that_lives_on_does_not_hide_the_death_of_its_parent(ranks: Rank
         assert (caught.kind, caught.ranks) == ("PeerFailure", (victim,)), caught
         assert caught.seconds() < _SOON_S, caught
         members.regrouped([survivor, 2])
+
+
+def test_a_member_that_is_frozen_until_after_the_deadline_agrees_with_the_others(ranks: Ranks) -> None:
+    """If its vote was out before it was frozen, the others have gone on, and their answer is there when it looks."""
+    timeout = 1.0
+    with Members(ranks, 3) as members:
+        members.init(range(3))
+        members.ask([1], meanwhile.stop_at, "prepared").values()
+        handles = members.handles(range(3))
+        members.order(range(3), steps.regroup, members.uuid(), handles, timeout)
+        members.await_state(1, "T")
+        threading.Event().wait(2 * timeout)
+        members.signal(1, signal.SIGCONT)
+        answers = members.answers(range(3)).of
+        assert len({isinstance(one, steps.Returned) for one in answers.values()}) == 1, answers
+        members.regrouped(range(3))
+
+
+@pytest.mark.skipif(not hasattr(distributed_c10d, "_reconfigure"), reason="torch 2.14 and newer")
+def test_one_regroups_by_the_function_of_torch(ranks: Ranks) -> None:
+    with Members(ranks, 2) as members:
+        members.init(range(2))
+        handles, uuid = members.handles(range(2)), members.uuid()
+        members.order([0], meanwhile.regroup_by_torch, uuid, handles)
+        members.order([1], steps.regroup, uuid, handles, _TIMEOUT_S)
+        members.answers(range(2)).values()
+        members.check(range(2))
+        members.regrouped(range(2))

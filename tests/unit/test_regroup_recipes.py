@@ -227,6 +227,14 @@ def test_the_gist_of_all_notes() -> None:
     assert all(len(note) < 128 for note in notes)
 
 
+def test_the_gist_where_one_tells_nothing() -> None:
+    """It regroups by torch's own `_reconfigure`, or regroups a group that is no default group to the others."""
+    note = Contribution(fresh=False, ranks={}, names=frozenset(), recipes=(), groups_made=5).note()
+    for other in (b"", b"3"):
+        assert Gist.of([note, other]) == Gist(groups_made=5, recipes=0)
+    assert Gist.of([b"", b""]) == Gist(groups_made=0, recipes=0)
+
+
 def test_names_and_uuids_follow_from_what_all_know() -> None:
     assert membership_of(1, ["b", "a"]) == membership_of(1, ["a", "b"]) != membership_of(2, ["a", "b"])
     assert derived_uuid("a", "b") == derived_uuid("a", "b") != derived_uuid("ab")

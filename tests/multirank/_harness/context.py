@@ -61,6 +61,10 @@ class Context:
     def _signposts(self) -> Store:
         return self.store("signposts")
 
+    def let_go(self) -> None:
+        """In a forked child that lives on: the test is to hear when the process ends, and not when the child does."""
+        self._parent.close()
+
     def tell(self, message: Any) -> None:
         """Hands a message to the parent: `Run.told(rank)` waits for it."""
         self._parent.send(("told", message))
