@@ -116,9 +116,9 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   const std::shared_ptr<Communicator> communicator_;
   DeviceEvents& events_;
   const Members members_;
-  int64_t asked_members_ = 0;               // of the supervisor's thread, as the next two
-  int64_t head_since_ = 0;                  // when the first in flight became the first; 0: not seen yet
-  int64_t left_since_ = 0;                  // when a member was seen to have left; 0: none
+  int64_t asked_members_ = 0;  // of the supervisor's thread, as the next two
+  int64_t head_since_ = 0;     // when the first in flight became the first; 0: not seen yet
+  int64_t left_since_ = 0;     // when a member was seen to have left; 0: none
   std::atomic<bool> lost_{false};
   std::optional<GateHolder> block_inside_;  // of the issuing thread: while a block is open
 
