@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -92,6 +93,11 @@ void Convener::look_after_expected() {
 void Convener::let_in() {
   if (Fd socket(accept4(local_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); socket) {
     guests_.emplace_back().local = net::Descriptor(std::move(socket));
+  } else if (errno == EMFILE || errno == ENFILE) {
+    // Whoever knocks would wait until his deadline, and nobody would know why.
+    refuse_all(make_failure(FailureKind::kSystem, -1, pycomms::Status::system("letting the members in").message()));
+    over_ = true;
+    return;
   }
   if (remote_ == nullptr) return;
   if (auto socket = remote_->take(); socket.is_ok()) guests_.emplace_back().remote = socket.take();

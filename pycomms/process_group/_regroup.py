@@ -103,7 +103,11 @@ def regroup(
     deadline = Deadline(timeout if timeout is not None else backend.options._timeout)
     finish = _finish_default if chosen is c10d._get_default_group() else _finish_subgroup
     note, ending = finish(chosen, backend, uuid, sorted(given), deadline)
-    return _Regroup(backend.regroup(uuid=uuid, handles=given, timeout=timeout, note=note), ending)
+    work = backend.regroup(uuid=uuid, handles=given, timeout=timeout, note=note)
+    # No block of the group is open. An exception in one leaves torch's own note of it behind, and what is issued later
+    # would wait for the end of that block.
+    c10d._world.pg_coalesce_state.pop(chosen, None)
+    return _Regroup(work, ending)
 
 
 def on_regroup(callback: Callback) -> RemovableHandle:

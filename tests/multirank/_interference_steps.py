@@ -163,3 +163,22 @@ def ask_for_a_handle_in_a_child() -> int:
     import pycomms
 
     return in_a_child(pycomms.regroup_handle)
+
+
+def fail_in_a_block() -> str:
+    """An exception leaves the block open; nobody can close it any more."""
+    try:
+        with c10d._coalescing_manager(device=torch.device("cpu")):
+            dist.all_reduce(torch.ones(1))
+            raise LookupError("in the block")
+    except LookupError as err:
+        return str(err)
+
+
+def regroup_in_a_block(uuid: int, handles: list[str]) -> str:
+    import pycomms
+
+    with c10d._coalescing_manager(device=torch.device("cpu")):
+        dist.all_reduce(torch.ones(1))
+        caught = needed(lambda: pycomms.regroup(uuid=uuid, handles=handles))
+    return caught.kind + ": " + caught.text

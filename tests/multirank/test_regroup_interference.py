@@ -111,3 +111,19 @@ def test_one_regroups_by_the_function_of_torch(ranks: Ranks) -> None:
         members.answers(range(2)).values()
         members.check(range(2))
         members.regrouped(range(2))
+
+
+def test_a_block_that_an_exception_has_left_is_no_obstacle(ranks: Ranks) -> None:
+    with Members(ranks, 2) as members:
+        members.init(range(2))
+        members.ask(range(2), meanwhile.fail_in_a_block).values()
+        members.regrouped(range(2))
+
+
+def test_a_block_has_to_be_closed_first(ranks: Ranks) -> None:
+    with Members(ranks, 2) as members:
+        members.init(range(2))
+        handles = members.handles(range(2))
+        refusals = members.ask(range(2), meanwhile.regroup_in_a_block, members.uuid(), handles).values()
+        assert all(one.startswith("ValueError") and "block" in one for one in refusals.values()), refusals
+        members.regrouped(range(2))

@@ -115,15 +115,20 @@ WorkPtr Backend::regroup(const RegroupArgs& args) {
   if (communicator_->was_forked()) {
     throw_value_error(kOp, "this process was forked from a member of the group and cannot regroup it");
   }
-  if (block_thread_.load(std::memory_order_relaxed) != std::thread::id()) {
-    throw_value_error(kOp, "a coalesced block of the group is open: close it first");
-  }
   Membership members = checked_membership(args);
   if (args.note.size() > kNoteBytes) {
     throw_value_error(
         kOp, "note has " + std::to_string(args.note.size()) + " bytes, expected at most " + std::to_string(kNoteBytes));
   }
+  const bool on_gpu = serves_gpu();
+  const at::Device device = on_gpu ? c10::impl::VirtualGuardImpl(at::kCUDA).getDevice() : at::Device(at::kCPU);
   if (is_regrouping_.exchange(true)) throw_value_error(kOp, "the group is being regrouped already: wait for that");
+  // Whoever opens a block does it the other way round: says so first, and then looks whether the group is being regrouped.
+  if (block_thread_ == std::this_thread::get_id()) static_cast<void>(is_in_block());  // an exception may have ended it
+  if (block_thread_ != std::thread::id()) {
+    is_regrouping_ = false;
+    throw_value_error(kOp, "a coalesced block of the group is open: close it first");
+  }
   end_regroup_thread();
   if (!used_uuids_.insert(args.uuid).second) {
     is_regrouping_ = false;
@@ -134,8 +139,6 @@ WorkPtr Backend::regroup(const RegroupArgs& args) {
   auto work = make_work(OpKind::kRegroup, {}, {});
   auto state = std::make_shared<TensorOp>(OpKind::kRegroup);
   work->follow(state);
-  const bool on_gpu = serves_gpu();
-  const at::Device device = on_gpu ? c10::impl::VirtualGuardImpl(at::kCUDA).getDevice() : at::Device(at::kCPU);
   begin_regroup({std::move(members), Deadline::after(timeout_ns(args.timeout)), device, args.note, std::move(state)});
   return work;
 }
