@@ -130,13 +130,7 @@ def use_while_regrouping(uuid: int, another: int, handles: list[str]) -> Pause:
 
 
 def abort_while_regrouping(uuid: int, handles: list[str]) -> Caught:
-    from pycomms import _C
-
-    begun = threading.Event()
-    _C.set_regroup_probe(lambda _: begun.set())
     work = _begin(uuid, handles, _DEADLINE_S)
-    begun.wait(_DEADLINE_S)
-    _C.set_regroup_probe(None)
     c10d._get_default_group().abort()
     return needed(work.wait)
 
