@@ -1,5 +1,6 @@
 #include "nccl2/c10d/errors.h"
 
+#include "nccl2/c10d/python_errors.h"
 #include "nccl2/c10d/python_hooks.h"
 
 namespace pycomms::c10d_backend {
@@ -20,7 +21,7 @@ void throw_error(Error error) {
     case ErrorKind::kSystem:
       break;
   }
-  throw CommError(std::move(error));
+  std::rethrow_exception(to_python_exception(error));
 }
 
 std::exception_ptr to_exception_ptr(const Error& error) { return std::make_exception_ptr(CommError(error)); }

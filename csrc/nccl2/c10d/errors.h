@@ -23,8 +23,8 @@ class CommError : public c10::DistBackendError {
   pycomms::Error error_;
 };
 
-// Throws what the error stands for: KeyboardInterrupt when the wait ended for a signal, ValueError for wrong arguments,
-// CommError otherwise.
+// Throws what the error stands for: KeyboardInterrupt when the wait ended for a signal, ValueError for wrong arguments, an
+// exception of Python otherwise (python_errors.h).
 [[noreturn]] void throw_error(Error error);
 inline void throw_if(Error error) {
   if (error) [[unlikely]]

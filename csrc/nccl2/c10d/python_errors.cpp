@@ -44,7 +44,7 @@ void raise_in_python(const ErrorDetail& detail) {
   PyErr_SetObject(py::type::handle_of(error).ptr(), error.ptr());
 }
 
-std::exception_ptr to_future_error(const Error& error) {
+std::exception_ptr to_python_exception(const Error& error) {
   if (!interpreter_is_up()) return to_exception_ptr(error);
   const py::gil_scoped_acquire gil;
   raise_in_python(error.detail());

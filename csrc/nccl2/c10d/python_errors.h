@@ -1,6 +1,6 @@
-// Errors of core as exceptions of Python. What is thrown through our own bindings is translated there (module.cpp); what travels
-// in a future, as through DDP, is rethrown by bindings of torch, which know no classes of ours: it has to be one of Python's
-// already. Any thread.
+// Errors of core as exceptions of Python. Not all calls come through our own bindings: DDP calls the backend from C++, in the
+// backward pass, and takes futures of it, and torch's bindings, which see what is thrown there, know no classes of ours. So it
+// has to be an exception of Python already. Any thread.
 #pragma once
 
 #include <exception>
@@ -12,7 +12,7 @@ namespace pycomms::c10d_backend {
 // Sets Python's error indicator to the class of pycomms.errors that says most. With the GIL.
 void raise_in_python(const ErrorDetail& detail);
 
-// For a future. Takes the GIL; without an interpreter it is a CommError.
-std::exception_ptr to_future_error(const Error& error);
+// Takes the GIL; without an interpreter it is a CommError.
+std::exception_ptr to_python_exception(const Error& error);
 
 }  // namespace pycomms::c10d_backend

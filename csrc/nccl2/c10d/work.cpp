@@ -48,7 +48,7 @@ void complete_with_tensors(Future& future, const OpState* state, const TensorLis
   if (state == nullptr || state->outcome() == Outcome::kDone) {
     future.markCompleted(c10::IValue(std::vector<at::Tensor>(outputs.begin(), outputs.end())));
   } else {
-    future.setError(to_future_error(state->error()));
+    future.setError(to_python_exception(state->error()));
   }
 }
 
