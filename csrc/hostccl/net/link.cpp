@@ -79,6 +79,7 @@ bool Link::attach_locked(Descriptor socket, const Address& at, Watcher watcher) 
   at_ = at;
   watcher_ = watcher;
   outbox_.set_burst(segment_bytes(socket_));
+  watches_output_ = is_blocked_ = false;  // of a connection that this one replaces
   if (watcher_.epoll >= 0) {
     epoll_event event{};
     event.events = EPOLLIN;
