@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.ending import end, with_end_of
 from bench.protocol import QUIT, Command, Hello, Hub, Link, LinkError, Reply
 
 START_TIMEOUT_S = 180.0
@@ -134,17 +135,11 @@ class RankGroup:
             os.close(rank.pidfd)
             rank.link.close()
         self._ranks = {}
-        for process in self._processes:
-            if process.poll() is None:  # not reaped yet, so its number cannot belong to anybody else
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=QUIT_TIMEOUT_S)
+        end(self._processes, QUIT_TIMEOUT_S)
         self._processes = []
 
     def _failure(self, what: str) -> GroupError:
-        lines = self._log.read_text(errors="replace").strip().splitlines()[-6:]
-        return GroupError("\n".join([what, *(f"    | {line}" for line in lines)]))
+        return GroupError(with_end_of(self._log, what))
 
 
 def _pid_of(pidfd: int) -> int:

@@ -141,7 +141,7 @@ class Job:
     def kill(self, rank: int) -> None:
         process, _ = self._members.pop(rank)
         os.kill(process.pid, signal.SIGKILL)
-        process.join()
+        process.join(WAIT.total_seconds())
 
     def hear(self, rank: int, kind: str) -> Any:
         """The next message of that kind from a member; what comes before it is of no interest."""
@@ -184,7 +184,7 @@ class Job:
     def finish(self) -> dict[int, tuple[float, list[dict[str, Any]]]]:
         done = {rank: self.hear(rank, "done") for rank in self._members}
         for process, _ in self._members.values():
-            process.join()
+            process.join(WAIT.total_seconds())
         return done
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.ending import end, with_end_of
 from bench.protocol import Hello, Hub, Link, LinkError
 
 START_TIMEOUT_S = 120.0
@@ -132,17 +133,11 @@ class Processes:
             process.poll()  # reaps it
 
     def failure(self, what: str) -> JobError:
-        lines = self._log.read_text(errors="replace").strip().splitlines()[-6:] if self._log.exists() else []
-        return JobError("\n".join([what, *(f"    | {line}" for line in lines)]))
+        return JobError(with_end_of(self._log, what))
 
     def close(self) -> None:
         for member in self.members:
             member.close()
         self.members.clear()
-        for process in self._started:
-            if process.poll() is None:  # not reaped yet, so its number cannot belong to anybody else
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=END_TIMEOUT_S)
+        end(self._started, END_TIMEOUT_S)
         self._started.clear()

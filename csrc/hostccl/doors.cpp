@@ -32,16 +32,11 @@ sockaddr_un socket_address(const char* name, socklen_t& length) {
   return address;
 }
 
-// Exactly kSocketNameBytes, or fewer and a zero.
+// Exactly kSocketNameBytes.
 void set_name(const Bytes16& number, char (&name)[kSocketNameBytes]) {
   constexpr std::string_view kPrefix = "pycomms-";
   static_assert(kPrefix.size() + 2 * sizeof(Bytes16) == kSocketNameBytes);
-  constexpr char kDigits[] = "0123456789abcdef";
-  char* at = std::copy(kPrefix.begin(), kPrefix.end(), name);
-  for (const uint8_t byte : number) {
-    *at++ = kDigits[byte >> 4];
-    *at++ = kDigits[byte & 15];
-  }
+  net::to_hex(number).copy(std::copy(kPrefix.begin(), kPrefix.end(), name), 2 * sizeof(Bytes16));
 }
 
 // Of a host: processes of one machine may pretend to be on several.

@@ -20,7 +20,6 @@ using pycomms::Fd;
 using pycomms::Status;
 
 constexpr int64_t kLookElsewhereEvery = 250 * pycomms::kMillisecond;
-constexpr char kDigits[] = "0123456789abcdef";
 constexpr size_t kHostDigits = 2 * sizeof(Bytes16);
 constexpr size_t kTcpDigits = 2 * net::Address::kBytes;
 
@@ -36,17 +35,9 @@ struct Home {
   }
 };
 
-template <size_t N>
-void append_hex(std::string& text, const std::array<uint8_t, N>& bytes) {
-  for (const uint8_t byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-}
-
 int digit_of(char letter) {
-  const char* const found = std::find(kDigits, kDigits + 16, letter);
-  return found == kDigits + 16 ? -1 : static_cast<int>(found - kDigits);
+  if (letter >= '0' && letter <= '9') return letter - '0';
+  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
 template <size_t N>
@@ -103,11 +94,7 @@ void let_visitors_go() {
 }
 
 std::string to_text(const Whereabouts& whereabouts) {
-  std::string text;
-  append_hex(text, whereabouts.host);
-  text += '.';
-  append_hex(text, whereabouts.tcp);
-  text += '.';
+  std::string text = net::to_hex(whereabouts.host) + '.' + net::to_hex(whereabouts.tcp) + '.';
   return text.append(whereabouts.socket, strnlen(whereabouts.socket, sizeof(whereabouts.socket)));
 }
 

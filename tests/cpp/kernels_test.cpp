@@ -2,11 +2,7 @@
 // alignment and aliasing, to the bit.
 #include "hostccl/kernels/kernels.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -15,6 +11,7 @@
 
 #include "check.h"
 #include "kernels_reference.h"
+#include "kernels_types.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -23,14 +20,10 @@
 namespace {
 
 using hostccl::Reduction;
+using kernels_test::kTypes;
+using kernels_test::widths;
 using nccl_abi::DataType;
 using reference::Bytes;
-
-constexpr DataType kTypes[] = {
-    DataType::kInt8,       DataType::kUint8,    DataType::kInt16,   DataType::kUint16,     DataType::kInt32,
-    DataType::kUint32,     DataType::kInt64,    DataType::kUint64,  DataType::kFloat8e4m3, DataType::kFloat8e5m2,
-    DataType::kFloat16,    DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64,    DataType::kComplex64,
-    DataType::kComplex128, DataType::kBool};
 
 constexpr Reduction kReductions[] = {Reduction::kSum,   Reduction::kProd,   Reduction::kMax,
                                      Reduction::kMin,   Reduction::kAvg,    Reduction::kBitAnd,
@@ -38,15 +31,6 @@ constexpr Reduction kReductions[] = {Reduction::kSum,   Reduction::kProd,   Redu
 
 constexpr size_t kGuard = 128;
 constexpr unsigned char kGuardByte = 0xa5;
-
-// Those that this machine can run; leaves the widest chosen.
-std::vector<std::string> widths() {
-  std::vector<std::string> all;
-  for (const char* name : {"baseline", "avx2", "avx512"}) {
-    if (hostccl::set_vector_width(name)) all.push_back(name);
-  }
-  return all;
-}
 
 class Random {
  public:
@@ -365,77 +349,6 @@ TEST(copy_of_any_size_and_alignment) {
       }
     }
   }
-}
-
-TEST(every_type_has_a_size_and_a_name) {
-  for (DataType type : kTypes) {
-    CHECK_NE(hostccl::element_size(type), 0u);
-    CHECK_NE(std::string(hostccl::type_name(type)), "unknown");
-  }
-  CHECK_EQ(hostccl::element_size(static_cast<DataType>(12)), 0u);
-  CHECK_EQ(hostccl::element_size(DataType::kComplex128), 16u);
-  CHECK_STREQ(hostccl::type_name(DataType::kFloat8e4m3), "float8_e4m3fn");
-  CHECK_STREQ(hostccl::reduction_name(Reduction::kPreMulSum), "premul_sum");
-}
-
-TEST(supported_pairs) {
-  for (DataType type : kTypes) {
-    const bool complex = type == DataType::kComplex64 || type == DataType::kComplex128;
-    const bool boolean = type == DataType::kBool;
-    const bool whole = boolean || type == DataType::kInt16 || type == DataType::kUint16 || type <= DataType::kUint64;
-    for (Reduction reduction : {Reduction::kSum, Reduction::kProd}) CHECK(hostccl::supports(type, reduction));
-    for (Reduction reduction : {Reduction::kMax, Reduction::kMin})
-      CHECK_EQ(hostccl::supports(type, reduction), !complex);
-    for (Reduction reduction : {Reduction::kAvg, Reduction::kPreMulSum}) {
-      CHECK_EQ(hostccl::supports(type, reduction), !boolean);
-    }
-    for (Reduction reduction : {Reduction::kBitAnd, Reduction::kBitOr, Reduction::kBitXor}) {
-      CHECK_EQ(hostccl::supports(type, reduction), whole);
-    }
-  }
-  CHECK(!hostccl::supports(static_cast<DataType>(12), Reduction::kSum));
-}
-
-TEST(an_average_divides_by_what_it_is_told) {
-  const std::vector<float> a(100, 5.0f), b(100, 10.0f);
-  std::vector<float> out(100);
-  const void* const inputs[] = {a.data(), b.data()};
-  hostccl::reduce({.out = out.data(),
-                   .inputs = inputs,
-                   .ninputs = 2,
-                   .count = out.size(),
-                   .reduction = Reduction::kAvg,
-                   .divisor = 6});
-  for (const float each : out) CHECK_EQ(each, 2.5f);
-}
-
-TEST(unsupported_pair_ends_the_process) {
-  const pid_t child = fork();
-  CHECK_LE(0, child);
-  if (child == 0) {
-    float x = 0;
-    const void* input = &x;
-    hostccl::reduce({&x, nullptr, &input, 1, 1, DataType::kFloat32, Reduction::kBitXor, nullptr, false});
-    _exit(0);
-  }
-  int status = 0;
-  CHECK_EQ(waitpid(child, &status, 0), child);
-  CHECK(WIFSIGNALED(status));
-  CHECK_EQ(WTERMSIG(status), SIGABRT);
-}
-
-TEST(vector_width_is_chosen_by_name) {
-  for (const std::string& width : widths()) {
-    CHECK(hostccl::set_vector_width(width.c_str()));
-    CHECK_STREQ(hostccl::vector_width(), width);
-  }
-  const std::string before = hostccl::vector_width();
-  CHECK(!hostccl::set_vector_width("avx1024"));
-  CHECK(!hostccl::set_vector_width(""));
-  CHECK(!hostccl::set_vector_width(nullptr));
-  CHECK_STREQ(hostccl::vector_width(), before);
-  CHECK(hostccl::set_vector_width("baseline"));
-  widths();
 }
 
 TEST(threads_share_the_kernels) {

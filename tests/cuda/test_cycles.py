@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 
 from tests.multirank._harness import Ranks, context
+from tests.multirank._holdings import Holdings
 from tests.multirank._tally import FIGURES
 
 from ._breaking import options
@@ -22,23 +20,7 @@ _WARM_UP = 10
 # torch's own memory of names. Beside it malloc may settle at another level than that of the warm-up.
 _LEFT_BY_A_CYCLE = 2 << 10
 _SETTLING = 2 << 20
-
-
-@dataclass(frozen=True)
-class Holdings:
-    threads: int
-    descriptors: int
-    resident: int  # bytes
-
-    @staticmethod
-    def now() -> Holdings:
-        gc.collect()
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return Holdings(_entries("/proc/self/task"), _entries("/proc/self/fd"), pages * os.sysconf("SC_PAGE_SIZE"))
-
-
-def _entries(folder: str) -> int:
-    return sum(1 for _ in Path(folder).iterdir())
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def cycle(rank: int, world: int, cycles: int) -> list[Holdings]:
@@ -65,7 +47,7 @@ def test_nothing_is_left(ranks: Ranks, long: bool, request: pytest.FixtureReques
     for rank, seen in enumerate(ranks.run(cycle, cycles, world=2, fresh=True, timeout=600.0 if long else 110.0)):
         half = cycles // 2
         early, late = seen[:half], seen[half:]
-        growth = min(one.resident for one in late[-10:]) - max(one.resident for one in early[:10])
+        growth = _PAGE * (min(one.pages for one in late[-10:]) - max(one.pages for one in early[:10]))
         for held in ("threads", "descriptors"):
             assert max(getattr(one, held) for one in late) <= max(getattr(one, held) for one in early)
         request.config.stash[FIGURES].append(

@@ -12,10 +12,10 @@ import torch
 import torch.distributed as dist
 
 from tests.multirank._errors import catch, needed
-from tests.multirank._harness import Ranks, context
+from tests.multirank._harness import Ranks, context, register_backend
+from tests.multirank._holdings import Holdings
 
 from ._group import gpu_backend, meet, nccl
-from .test_cycles import Holdings
 
 WAIT = timedelta(seconds=30)
 _TIMES = 30
@@ -51,9 +51,7 @@ def _check(world: int) -> None:
 
 def _begin(rank: int, members: list[int]) -> None:
     """A group of these ranks of the run, this one among them, that knows of no others."""
-    import pycomms
-
-    assert pycomms.__version__  # it has registered the backend
+    register_backend()
     store = context().store(f"of {members[0]}")
     dist.init_process_group("nccl2", store=store, rank=members.index(rank), world_size=len(members), timeout=WAIT)
 

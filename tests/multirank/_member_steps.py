@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import HashStore
 from torch.distributed import distributed_c10d as c10d
 
 from ._errors import catch
-from ._harness import context
+from ._harness import context, register_backend
 from ._harness.job import resolve
 
 # Of operations of a group: whoever does not come is named after this.
@@ -63,8 +63,7 @@ def follow(rank: int, world: int) -> None:
 
 
 def init_over_store(name: str, rank: int, world: int, timeout: float = GROUP_S) -> None:
-    import pycomms  # noqa: F401 - registers the backend
-
+    register_backend()
     dist.init_process_group(
         "nccl2", store=context().store(name), rank=rank, world_size=world, timeout=timedelta(seconds=timeout)
     )
@@ -83,8 +82,7 @@ def init_alone() -> None:
 
 def init_without_members() -> None:
     """As torch >= 2.14 has it: the communicator is made by the first regroup."""
-    import pycomms  # noqa: F401 - registers the backend
-
+    register_backend()
     dist.init_process_group("nccl2", store=HashStore(), rank=0, world_size=1, enable_reconfigure=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch._C._distributed_c10d import TCPStore
 from torch.distributed import distributed_c10d as c10d
 
 from ._errors import Caught, catch, needed
+from ._harness import register_backend
 
 _COUNT = 4
 _DEADLINE_S = 20.0
@@ -69,7 +71,7 @@ def leave_in_flight() -> None:
 
 
 def what_became_of_them() -> Found:
-    kinds = {needed(lambda work=work: work.wait(timedelta(seconds=_DEADLINE_S))).kind for _, work in _works}  # type: ignore[misc]
+    kinds = {needed(partial(work.wait, timedelta(seconds=_DEADLINE_S))).kind for _, work in _works}
     return Found(
         kinds=kinds,
         completed=all(work.is_completed() for _, work in _works),
@@ -105,8 +107,7 @@ def serve_a_store() -> int:
 
 
 def init_over_tcp(port: int, rank: int, world: int) -> None:
-    import pycomms  # noqa: F401 - registers the backend
-
+    register_backend()
     store = TCPStore("127.0.0.1", port, None, False)
     dist.init_process_group("nccl2", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=_DEADLINE_S))
     dist.all_reduce(torch.ones(1))

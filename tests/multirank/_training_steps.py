@@ -17,7 +17,7 @@ _WIDTH = 12  # divides by 1, 2, 3 and 4
 _models: dict[str, Any] = {}
 
 
-def _model() -> torch.nn.Module:
+def _model() -> torch.nn.Sequential:
     """Several buckets in DDP, several groups of parameters in FSDP2."""
     return torch.nn.Sequential(*(torch.nn.Linear(_WIDTH, _WIDTH, bias=False) for _ in range(3))).double()
 
@@ -71,7 +71,7 @@ def make_hsdp() -> None:
     torch.manual_seed(0)
     mesh = init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("replicate", "shard"))
     model = _model()
-    for layer in model:  # type: ignore[attr-defined]
+    for layer in model:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     _models["hsdp"] = model

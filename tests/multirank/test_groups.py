@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import _get_default_group
 
-from ._harness import Ranks, context
+from ._harness import Ranks, context, register_backend
 
 
 def _sum_over(group: dist.ProcessGroup | None, value: float) -> float:
@@ -171,8 +171,7 @@ def test_another_backend_beside_ours(ranks: Ranks) -> None:
 
 def check_merge(rank: int, world: int) -> None:
     """Two groups that have no other in common become one, beside them."""
-    import pycomms  # noqa: F401 - registers the backend
-
+    register_backend()
     half = world // 2
     mine = "first" if rank < half else "second"
     dist.init_process_group("nccl2", store=context().store(mine), rank=rank % half, world_size=half)

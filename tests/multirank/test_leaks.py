@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,28 +12,9 @@ import torch
 import torch.distributed as dist
 
 from ._harness import Ranks, context
+from ._holdings import Holdings, shared_memory
 
 _WARM_UP = 5
-
-
-@dataclass(frozen=True)
-class Holdings:
-    """What a process holds of the system."""
-
-    descriptors: int
-    threads: int
-    mappings: int
-
-    @staticmethod
-    def now() -> Holdings:
-        tasks = len(list(Path("/proc/self/task").iterdir()))
-        maps = Path("/proc/self/maps").read_text().splitlines()
-        shared = [line for line in maps if "memfd:" in line or "/dev/shm/" in line]
-        return Holdings(len(list(Path("/proc/self/fd").iterdir())), tasks, len(shared))
-
-
-def _shared_memory() -> set[str]:
-    return {path.name for path in Path("/dev/shm").iterdir()}
 
 
 def check_lives(rank: int, world: int, cycles: int) -> tuple[Holdings, Holdings]:
@@ -59,12 +39,12 @@ def check_lives(rank: int, world: int, cycles: int) -> tuple[Holdings, Holdings]
 
 @pytest.mark.parametrize("world, cycles", [(2, 200), (4, 20)])
 def test_nothing_is_left_of_groups_that_ended_well(ranks: Ranks, world: int, cycles: int) -> None:
-    shared_before = _shared_memory()
+    shared_before = shared_memory()
     for before, after in ranks.run(check_lives, cycles, world=world, init=False, fresh=True, timeout=110.0):
         assert after.descriptors <= before.descriptors
         assert after.threads <= before.threads
         assert after.mappings <= before.mappings
-    assert _shared_memory() <= shared_before
+    assert shared_memory() <= shared_before
 
 
 def check_until_killed(rank: int, world: int) -> tuple[Holdings, Holdings]:
@@ -86,7 +66,7 @@ def check_until_killed(rank: int, world: int) -> tuple[Holdings, Holdings]:
 
 @pytest.mark.nccl2_only("survivors of a kill wait for gloo's timeout")
 def test_nothing_is_left_after_kills(ranks: Ranks) -> None:
-    shared_before = _shared_memory()
+    shared_before = shared_memory()
     dice = random.Random(3)
     world = 3
     for _ in range(20):
@@ -102,7 +82,7 @@ def test_nothing_is_left_after_kills(ranks: Ranks) -> None:
                 assert after.descriptors <= before.descriptors, f"rank {rank}"
                 assert after.mappings <= before.mappings, f"rank {rank}"
                 assert after.threads <= before.threads, f"rank {rank}"
-        assert _shared_memory() <= shared_before
+        assert shared_memory() <= shared_before
 
 
 def check_import_is_quiet(rank: int, world: int) -> tuple[int, int]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from torch.distributed import distributed_c10d
 
 from . import _member_steps as steps
 from . import _regroup_steps as states
 from ._harness import Ranks
 from ._members import Members
+from ._support import needs_reconfigure_of_torch
 
 pytestmark = pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were")
 
@@ -69,7 +69,7 @@ def test_from_one_and_back(ranks: Ranks, world: int) -> None:
         members.regrouped(range(world))
 
 
-@pytest.mark.skipif(not hasattr(distributed_c10d, "_reconfigure"), reason="torch >= 2.14")
+@needs_reconfigure_of_torch
 def test_by_torch_and_by_us(ranks: Ranks) -> None:
     """torch leaves its own tables as they were; ours sets them right."""
     with Members(ranks, 4) as members:

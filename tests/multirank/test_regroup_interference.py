@@ -7,13 +7,13 @@ import signal
 import threading
 
 import pytest
-from torch.distributed import distributed_c10d
 
 from . import _interference_steps as meanwhile
 from . import _member_steps as steps
 from . import _regroup_steps as states
 from ._harness import Ranks
 from ._members import Members
+from ._support import needs_reconfigure_of_torch
 
 pytestmark = pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were")
 
@@ -101,7 +101,7 @@ def test_a_member_that_is_frozen_until_after_the_deadline_agrees_with_the_others
         members.regrouped(range(3))
 
 
-@pytest.mark.skipif(not hasattr(distributed_c10d, "_reconfigure"), reason="torch 2.14 and newer")
+@needs_reconfigure_of_torch
 def test_one_regroups_by_the_function_of_torch(ranks: Ranks) -> None:
     with Members(ranks, 2) as members:
         members.init(range(2))

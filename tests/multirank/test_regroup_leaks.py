@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +12,7 @@ import torch.distributed as dist
 
 from . import _member_steps as steps
 from ._harness import Ranks
+from ._holdings import Holdings, shared_memory
 from ._members import Members
 
 pytestmark = pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were")
@@ -24,30 +22,14 @@ _SETTLE_S = 5.0
 _PAGES_PER_REGROUP = 1.0  # of memory that is touched: less than anything that a regroup could forget
 
 
-@dataclass(frozen=True)
-class Holdings:
-    descriptors: int
-    threads: int
-    mappings: int
-    pages: int
-
-
 def holdings() -> Holdings:
-    gc.collect()
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    shared = [line for line in maps if "memfd:" in line or "/dev/shm/" in line]
-    return Holdings(
-        descriptors=len(list(Path("/proc/self/fd").iterdir())),
-        threads=len(list(Path("/proc/self/task").iterdir())),
-        mappings=len(shared),
-        pages=int(Path("/proc/self/statm").read_text().split()[1]),
-    )
+    return Holdings.now()
 
 
 def holdings_at_last(before: Holdings) -> Holdings:
     """The threads of the last regroup may be about to end."""
     deadline = time.monotonic() + _SETTLE_S
-    while (now := holdings()).threads > before.threads and time.monotonic() < deadline:
+    while (now := Holdings.now()).threads > before.threads and time.monotonic() < deadline:
         os.sched_yield()
     return now
 
@@ -60,7 +42,7 @@ def make_another_group() -> None:
 @pytest.mark.parametrize("kind", ["identity", "shrink and grow", "with a subgroup"])
 def test_nothing_is_left_of_old_generations(ranks: Ranks, long: bool, kind: str) -> None:
     count = 1000 if long else 50
-    shared_before = {path.name for path in Path("/dev/shm").iterdir()}
+    shared_before = shared_memory()
     with Members(ranks, 3, timeout=30.0 + count) as members:
         members.init(range(3))
         if kind == "with a subgroup":
@@ -80,4 +62,4 @@ def test_nothing_is_left_of_old_generations(ranks: Ranks, long: bool, kind: str)
         assert after[number].threads <= before[number].threads, number
         assert after[number].mappings <= before[number].mappings, number
         assert after[number].pages - before[number].pages <= _PAGES_PER_REGROUP * count + 100, number
-    assert {path.name for path in Path("/dev/shm").iterdir()} <= shared_before
+    assert shared_memory() <= shared_before

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "base/status.h"
 
@@ -24,6 +25,18 @@ inline pycomms::Result<Bytes16> random_bytes16() {
     return pycomms::Status::system("getrandom");
   }
   return bytes;
+}
+
+// As digits, two for a byte.
+template <size_t N>
+std::string to_hex(const std::array<uint8_t, N>& bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const uint8_t byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
 }
 
 // Takes the same time wherever they differ: for MACs.

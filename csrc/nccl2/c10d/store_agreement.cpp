@@ -3,11 +3,11 @@
 #include <time.h>
 
 #include <algorithm>
-#include <random>
 #include <sstream>
 
 #include "nccl2/c10d/errors.h"
 #include "nccl2/core/interrupt.h"
+#include "nccl2/core/regroup_handle.h"
 
 namespace pycomms::c10d_backend {
 namespace {
@@ -18,13 +18,6 @@ constexpr timespec kAskEvery{0, 5 * kMillisecond};
 constexpr const char* kHere = "here";
 constexpr const char* kTaken = "taken";  // the decision has been read; the nonce is the decision's name
 constexpr const char* kGone = "gone";
-
-std::string fresh_nonce() {
-  std::random_device random;
-  std::ostringstream text;
-  text << std::hex << ((static_cast<uint64_t>(random()) << 32) | random());
-  return text.str();
-}
 
 }  // namespace
 

@@ -179,6 +179,7 @@ class Communicator final : private FailureSource {
   std::atomic<int>& pending_of(OpKind kind) { return is_receive(kind) ? receives_ : owed_; }
 
   Error exchange_ids(std::vector<UniqueId>* ids, Deadline deadline);
+  std::unique_ptr<Communicator> around(CommHandle comm, CommunicatorOptions child) const;
   Error prepare_child(OpKind kind, Deadline deadline);
   nccl_abi::Config begin_child(const CommunicatorOptions& child, Deadline deadline) const;
   Error cannot(OpKind kind, const std::string& hint) const;

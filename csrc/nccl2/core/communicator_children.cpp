@@ -18,8 +18,7 @@ Error Communicator::split(int color, CommunicatorOptions child, int key, std::un
   if (Error error = await_child(OpKind::kSplit, &made, options_.outer, deadline)) return error;
   if (made != nccl_abi::kSuccess) return explain_served(made, OpKind::kSplit, 0);
   if (color == nccl_abi::kSplitNoColor) return {};
-  *result = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
-  (*result)->adopt(comm);
+  *result = around(comm, std::move(child));
   return {};
 }
 
@@ -62,12 +61,8 @@ Error Communicator::shrink(std::vector<int> excluded, Shrink how, CommunicatorOp
   CommHandle comm = nullptr;
   EngineResult shrunk = engine_.nccl.comm_shrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &comm,
                                                  &config, revokes ? nccl_abi::kShrinkAbort : nccl_abi::kShrinkDefault);
-  std::unique_ptr<Communicator> made;
   const auto outer = child.outer;  // of those that stay
-  if (comm != nullptr) {           // declared ours first: it is given back, whatever happens
-    made = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
-    made->adopt(comm);
-  }
+  std::unique_ptr<Communicator> made = around(comm, std::move(child));
   // A revoked communicator has errors to tell only; the new one tells about itself.
   if (revokes && made != nullptr && shrunk == nccl_abi::kInProgress) shrunk = nccl_abi::kSuccess;
   if (revokes) {
@@ -96,12 +91,8 @@ Error Communicator::grow(const UniqueId* id, CommunicatorOptions child, std::uni
   nccl_abi::Config config = begin_child(child, deadline);
   CommHandle comm = nullptr;
   EngineResult grown = engine_.nccl.comm_grow(comm_, child.size, id, -1, &comm, &config);
-  std::unique_ptr<Communicator> made;
   const auto outer = child.outer;
-  if (comm != nullptr) {
-    made = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
-    made->adopt(comm);
-  }
+  std::unique_ptr<Communicator> made = around(comm, std::move(child));
   if (Error error = await_child(OpKind::kGrow, &grown, outer, deadline)) return error;
   if (grown != nccl_abi::kSuccess || made == nullptr) return explain_served(grown, OpKind::kGrow, 0);
   if (Error error = made->become_ready(deadline)) return error;
@@ -117,6 +108,14 @@ Error Communicator::join_grown(const UniqueId& id, Deadline deadline) {
   if (comm != nullptr) adopt(comm);
   if (result != nccl_abi::kSuccess && result != nccl_abi::kInProgress) return explain_served(result, OpKind::kGrow, 0);
   return become_ready(deadline);
+}
+
+// Ours from here on: the engine gets it back, whatever happens. Null when the engine made none.
+std::unique_ptr<Communicator> Communicator::around(CommHandle comm, CommunicatorOptions child) const {
+  if (comm == nullptr) return nullptr;
+  auto made = std::make_unique<Communicator>(engine_, runtime_, std::move(child));
+  made->adopt(comm);
+  return made;
 }
 
 // One that is paused is ready, and idle.

@@ -8,28 +8,33 @@ namespace pycomms {
 
 // --- HandleRendezvous
 
-Error HandleRendezvous::refused(const std::string& what, const std::string& address) const {
+Error HandleRendezvous::error(ErrorKind kind, const std::string& what) const {
   ErrorDetail detail;
-  detail.kind = ErrorKind::kUsage;
+  detail.kind = kind;
   detail.op = traits(OpKind::kRegroup).name;
   detail.group = group_;
   detail.rank = members_.rank;
-  detail.message = what + " '" + address + "': " + last_engine_text(engine_, nullptr);
+  detail.message = "new rank " + std::to_string(members_.rank) + " of group " + group_ + ": " + detail.op + ": " +
+                   what + ": " + last_engine_text(engine_, nullptr);
   return Error(std::move(detail));
+}
+
+Error HandleRendezvous::refused(const std::string& address) const {
+  return error(ErrorKind::kUsage, "a handle has the address '" + address + "'");
 }
 
 Error HandleRendezvous::fetch(int, int, UniqueId* id, Deadline) {
   const std::string& address = members_.members.front().address;
   const EngineResult made =
       engine_.host.meeting_id(address.c_str(), members_.secret().c_str(), members_.agenda().c_str(), id);
-  return made == nccl_abi::kSuccess ? Error() : refused("a handle has the address", address);
+  return made == nccl_abi::kSuccess ? Error() : refused(address);
 }
 
 Error HandleRendezvous::check() const {
   for (const RegroupHandle& member : members_.members) {
     UniqueId id;
     if (engine_.host.meeting_id(member.address.c_str(), "", "", &id) == nccl_abi::kSuccess) continue;
-    return refused("a handle has the address", member.address);
+    return refused(member.address);
   }
   return {};
 }
@@ -41,9 +46,7 @@ Error HandleRendezvous::make(const Engine&, int index, bool, UniqueId* id, Deadl
   const EngineResult convened =
       engine_.host.convene(id, addresses.data(), static_cast<int>(addresses.size()), deadline.left());
   if (convened == nccl_abi::kSuccess) return {};
-  ErrorDetail detail = refused("cannot convene the members at", addresses.front()).detail();
-  detail.kind = ErrorKind::kSystem;
-  return Error(std::move(detail));
+  return error(ErrorKind::kSystem, "cannot convene the members");
 }
 
 // --- PeerRendezvous
@@ -54,21 +57,26 @@ Error PeerRendezvous::tell(const Note& mine, std::vector<Note>* all, Deadline de
   return peers_->exchange(OpKind::kConnect, &mine, sizeof(Note), all->data(), deadline);
 }
 
-Error PeerRendezvous::make(const Engine& engine, int, bool alone, UniqueId* id, Deadline deadline) {
-  Note mine{{}, engine.nccl.get_unique_id(id) == nccl_abi::kSuccess ? 1 : 0};
-  mine.id = *id;
-  const std::string why = mine.has_id != 0 ? "" : last_engine_text(engine, nullptr);
-  std::vector<Note> all;
-  if (!alone) {
-    if (Error error = tell(mine, &all, deadline)) return error;
-  }
-  if (mine.has_id != 0) return {};
+Error PeerRendezvous::no_id(int root, const std::string& why) const {
   ErrorDetail detail;
   detail.kind = ErrorKind::kSystem;
-  detail.rank = peers_->rank();
+  detail.op = traits(OpKind::kConnect).name;
   detail.group = peers_->group();
-  detail.message = "the engine has no unique id to give: " + why;
+  detail.rank = peers_->rank();
+  detail.ranks = {root};
+  detail.message = "rank " + std::to_string(detail.rank) + " of group " + detail.group + ": " + detail.op + ": rank " +
+                   std::to_string(root) + " has no unique id of the engine to give" + (why.empty() ? "" : ": " + why);
   return Error(std::move(detail));
+}
+
+Error PeerRendezvous::make(const Engine& engine, int, bool alone, UniqueId* id, Deadline deadline) {
+  const bool has_id = engine.nccl.get_unique_id(id) == nccl_abi::kSuccess;
+  const Error none = has_id ? Error() : no_id(peers_->rank(), last_engine_text(engine, nullptr));
+  std::vector<Note> all;
+  if (!alone) {
+    if (Error error = tell({*id, has_id ? 1 : 0}, &all, deadline)) return error;
+  }
+  return none;
 }
 
 Error PeerRendezvous::fetch(int, int root, UniqueId* id, Deadline deadline) {
@@ -76,14 +84,7 @@ Error PeerRendezvous::fetch(int, int root, UniqueId* id, Deadline deadline) {
   if (Error error = tell({}, &all, deadline)) return error;
   const Note& note = all[static_cast<size_t>(root)];
   *id = note.id;
-  if (note.has_id != 0) return {};
-  ErrorDetail detail;
-  detail.kind = ErrorKind::kSystem;
-  detail.rank = peers_->rank();
-  detail.group = peers_->group();
-  detail.ranks = {root};
-  detail.message = "rank " + std::to_string(root) + " has no unique id of the engine to give";
-  return Error(std::move(detail));
+  return note.has_id != 0 ? Error() : no_id(root, "");
 }
 
 }  // namespace pycomms

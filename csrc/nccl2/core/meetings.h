@@ -22,7 +22,8 @@ class HandleRendezvous final : public Rendezvous {
   Error check() const;
 
  private:
-  Error refused(const std::string& what, const std::string& address) const;
+  Error error(ErrorKind kind, const std::string& what) const;
+  Error refused(const std::string& address) const;
 
   const Engine& engine_;
   const Membership members_;
@@ -44,6 +45,7 @@ class PeerRendezvous final : public Rendezvous {
     int32_t has_id;
   };
   Error tell(const Note& mine, std::vector<Note>* all, Deadline deadline);
+  Error no_id(int root, const std::string& why) const;
 
   const std::shared_ptr<Communicator> peers_;
 };

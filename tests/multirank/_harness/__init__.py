@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from .context import Context, context
+from .context import Context, context, register_backend
 from .outcome import Died, Failed, Ok, RanksError
 from .pool import Pool
 from .run import Ranks, Run
 
-__all__ = ["Context", "Died", "Failed", "Ok", "Pool", "Ranks", "RanksError", "Run", "context"]
+__all__ = ["Context", "Died", "Failed", "Ok", "Pool", "Ranks", "RanksError", "Run", "context", "register_backend"]

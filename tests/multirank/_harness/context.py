@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _STORE_TIMEOUT = timedelta(seconds=60)
 
 
+def register_backend() -> None:
+    """Before a rank makes a group of ours by itself."""
+    importlib.import_module("pycomms")
+
+
 class Context:
     def __init__(self, job: Job, parent: Connection) -> None:
         self._job = job
@@ -35,7 +40,7 @@ class Context:
     def init(self, name: str = "world", timeout: float | None = None, **options: Any) -> None:
         """init_process_group over all ranks of this run."""
         if self.backend == "nccl2":
-            importlib.import_module("pycomms")  # registers the backend
+            register_backend()
         dist.init_process_group(
             self.backend,
             store=self.store(name),

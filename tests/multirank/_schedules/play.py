@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from tests.multirank import _member_steps as member
 from tests.multirank._errors import Caught
 from tests.multirank._harness import Died, Ranks
 from tests.multirank._members import Members
@@ -145,7 +146,7 @@ class _Player:
             if death.moment.is_in_regroup and len(doomed) + 1 < len(wanted):
                 doomed[wanted[death.victim % len(wanted)]] = death.moment.value
         for one, point in doomed.items():
-            self._members.ask([one], steps.die_at, point).values()
+            self._members.ask([one], member.die_at, point).values()
             self.trace.append(f"{one} will die at {point}")
         return set(doomed)
 

@@ -98,12 +98,5 @@ def disagree(count: int) -> None:
     dist.all_reduce(torch.ones(count))
 
 
-def die_at(point: str) -> None:
-    """The next regroup kills this process when it has come to this point."""
-    from pycomms import _C
-
-    _C.set_regroup_probe(lambda reached: die() if reached == point else None)
-
-
 def rank() -> int:
     return dist.get_rank()
