@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch.distributed as dist
 
-from pycomms.process_group._create import create_backend
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Backend, _DistributedBackendOptions
 
 NAMES = ("nccl2", "pycomms")
 DEVICES = ("cpu", "cuda")
@@ -17,8 +20,15 @@ def register() -> None:
     """
     for name in NAMES:
         known = dist.Backend._plugins.get(name.upper())
-        if known is None or known.creator_fn is not create_backend:
-            dist.Backend.register_backend(name, create_backend, extended_api=True, devices=list(DEVICES))
+        if known is None or known.creator_fn is not _create:
+            dist.Backend.register_backend(name, _create, extended_api=True, devices=list(DEVICES))
+
+
+def _create(opts: _DistributedBackendOptions, options: object | None) -> Backend | None:
+    """What makes groups, and what they need when they regroup, is loaded with the first one."""
+    from pycomms.process_group._create import create_backend
+
+    return create_backend(opts, options)
 
 
 def builtin_nccl2(name: str = "builtin_nccl2") -> str:

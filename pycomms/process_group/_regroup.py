@@ -22,8 +22,6 @@ from torch.utils.hooks import RemovableHandle
 from pycomms import _C
 from pycomms.process_group import _tables
 from pycomms.process_group._exchange import Deadline
-from pycomms.process_group._memberships import memory_of
-from pycomms.process_group._rebuild import contribution, rebuild
 
 Callback = Callable[[dist.ProcessGroup, int], None]
 
@@ -195,6 +193,10 @@ _Rest = tuple[bytes, Callable[[], None]]
 def _finish_default(
     group: dist.ProcessGroup, backend: _C.Backend, uuid: int, handles: list[str], deadline: Deadline
 ) -> _Rest:
+    # Loaded with the first group (`_create`): a program that only imports pycomms need not wait for them.
+    from pycomms.process_group._memberships import memory_of
+    from pycomms.process_group._rebuild import contribution, rebuild
+
     memory = memory_of(group, backend)
     own = contribution(group, memory)
 
@@ -214,6 +216,8 @@ def _finish_subgroup(
         # group this is.
         is_common = all(note.isdigit() for note in notes) and len(set(notes)) == len(notes)
         _tables.set_ranks(group, [int(note) for note in notes] if is_common else range(group.size()))
+        from pycomms.process_group._memberships import memory_of
+
         default = c10d._get_default_group()
         memory_of(default, _tables.backend_of(default, "regroup")).recipes.pop(group, None)
         _tell(group, backend)
