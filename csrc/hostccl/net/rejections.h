@@ -1,9 +1,8 @@
-// What became of those who came to the endpoint in vain: how many, by reason, and the last of them in words, for a log.
+// What became of those who came to the endpoint in vain: for each reason how many, and the last of them in words, for a log.
 // Any thread. Must not know: who decides.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -26,22 +25,28 @@ inline constexpr size_t kRejections = 7;
 class Rejections {
  public:
   void note(Rejection reason, const Address& who, const std::string& why) {
-    counts_[static_cast<size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
     std::lock_guard lock(mutex_);
-    last_ = "a connection from " + who.to_text() + " was closed: " + why;
+    Kind& kind = kinds_[static_cast<size_t>(reason)];
+    ++kind.count;
+    kind.last = "a connection from " + who.to_text() + " was closed: " + why;
   }
   uint64_t count(Rejection reason) const {
-    return counts_[static_cast<size_t>(reason)].load(std::memory_order_relaxed);
-  }
-  std::string last() const {
     std::lock_guard lock(mutex_);
-    return last_;
+    return kinds_[static_cast<size_t>(reason)].count;
+  }
+  // Empty: none was closed for this reason.
+  std::string last(Rejection reason) const {
+    std::lock_guard lock(mutex_);
+    return kinds_[static_cast<size_t>(reason)].last;
   }
 
  private:
-  std::array<std::atomic<uint64_t>, kRejections> counts_{};
+  struct Kind {
+    uint64_t count = 0;
+    std::string last;
+  };
   mutable std::mutex mutex_;
-  std::string last_;  // GUARDED_BY(mutex_)
+  std::array<Kind, kRejections> kinds_;  // GUARDED_BY(mutex_)
 };
 
 }  // namespace hostccl::net
