@@ -1,0 +1,52 @@
+// What lies in shared memory beside the memory of a window: its state, its lock and its signals. One block a rank; every rank
+// of its host maps it, and the rank's own service changes it on behalf of ranks elsewhere.
+//
+// Who writes what: the owner writes `state`; whoever signals writes the signals of its own rank; lock words go by the rules of
+// locks.h. Zeroed at birth. Must not know: who waits, and how.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "hostccl/layout.h"
+
+namespace hostccl {
+
+enum class WindowState : uint32_t { kOpen = 0, kClosed = 1 };
+
+struct WindowControl {
+  alignas(kLine) std::atomic<WindowState> state;
+  Bell signalled;                               // for the owner
+  Bell unlocked;                                // for whoever waits for the lock
+  alignas(kLine) std::atomic<uint32_t> writer;  // rank + 1 of who holds the lock alone; 0: nobody does
+};
+
+// Where the parts of a block are. Plain arithmetic.
+class WindowLayout {
+ public:
+  WindowLayout(int nranks, int slots) : nranks_(static_cast<size_t>(nranks)), slots_(static_cast<size_t>(slots)) {}
+
+  int slots() const { return static_cast<int>(slots_); }
+  size_t bytes() const { return sizeof(WindowControl) + nranks_ * kLine + nranks_ * row(); }
+
+  WindowControl& control(std::byte* base) const { return *reinterpret_cast<WindowControl*>(base); }
+  // How often `rank` holds the lock together with others.
+  std::atomic<uint32_t>& readers(std::byte* base, int rank) const {
+    return *reinterpret_cast<std::atomic<uint32_t>*>(base + sizeof(WindowControl) + index(rank) * kLine);
+  }
+  std::atomic<int64_t>& signal(std::byte* base, int source, int slot) const {
+    return reinterpret_cast<std::atomic<int64_t>*>(base + sizeof(WindowControl) + nranks_ * kLine +
+                                                   index(source) * row())[slot];
+  }
+
+ private:
+  static size_t index(int rank) { return static_cast<size_t>(rank); }
+  // A source's signals share no cache line with another one's.
+  size_t row() const { return (slots_ * sizeof(int64_t) + kLine - 1) / kLine * kLine; }
+
+  size_t nranks_;
+  size_t slots_;
+};
+
+}  // namespace hostccl
