@@ -11,11 +11,11 @@
 // Threads: any thread may call anything but window_close, which nobody may race. Must not know: torch, CUDA.
 #pragma once
 
-#include "nccl_abi.h"
+#include "hostccl.h"
 
 namespace hostccl {
 
-struct Window;
+class Window;
 using WindowHandle = Window*;
 
 // A run of bytes in a window.
@@ -111,6 +111,15 @@ struct WindowOptions {
   X(window_lock, hostcclWindowLock, Result,                                                                              \
     (WindowHandle window, int peer, int shared, int64_t timeout_ns, int* broken))                                        \
   /* What was done under it is done. */                                                                                  \
-  X(window_unlock, hostcclWindowUnlock, Result, (WindowHandle window, int peer, int64_t timeout_ns))
+  X(window_unlock, hostcclWindowUnlock, Result, (WindowHandle window, int peer, int shared, int64_t timeout_ns))
 
 }  // namespace hostccl
+
+// C linkage: the names are looked up with dlsym.
+extern "C" {
+#define PYCOMMS_DECLARE(member, symbol, result, parameters) result symbol parameters;
+namespace hostccl {
+PYCOMMS_HOSTCCL_WINDOW_FUNCTIONS(PYCOMMS_DECLARE)
+}
+#undef PYCOMMS_DECLARE
+}

@@ -27,6 +27,7 @@ class WindowLayout {
  public:
   WindowLayout(int nranks, int slots) : nranks_(static_cast<size_t>(nranks)), slots_(static_cast<size_t>(slots)) {}
 
+  int nranks() const { return static_cast<int>(nranks_); }
   int slots() const { return static_cast<int>(slots_); }
   size_t bytes() const { return sizeof(WindowControl) + nranks_ * kLine + nranks_ * row(); }
 

@@ -39,7 +39,7 @@ class WindowLockAttempt {
   int broken_ = -1;
 };
 
-// False: this rank does not hold it.
-bool unlock(const WindowMemory& memory, int rank);
+// False: this rank does not hold it so.
+bool unlock(const WindowMemory& memory, int rank, bool shared);
 
 }  // namespace hostccl

@@ -36,7 +36,7 @@ class RemoteWindows {
   // Everything asked of `peer` before has been done there; of all windows.
   virtual pycomms::Status flush(int peer, pycomms::Deadline deadline) = 0;
   virtual pycomms::Status lock(int peer, uint32_t window, bool shared, int* broken, pycomms::Deadline deadline) = 0;
-  virtual pycomms::Status unlock(int peer, uint32_t window, pycomms::Deadline deadline) = 0;
+  virtual pycomms::Status unlock(int peer, uint32_t window, bool shared, pycomms::Deadline deadline) = 0;
 };
 
 }  // namespace hostccl
