@@ -17,6 +17,7 @@ enum class Code : uint8_t {
   kInvalidState,     // not now: closed, failed before, still starting
   kTimeout,
   kCancelled,
+  kInterrupted,  // Ctrl-C
   kPeerFailure,
   kMismatch,
   kSystem,  // the operating system refused something

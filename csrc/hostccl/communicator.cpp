@@ -160,6 +160,11 @@ Failure Communicator::wait_for_members(Lobby& lobby, pycomms::Deadline deadline)
   p2p_ = std::make_unique<P2p>(*segment_, patience);
   background_ = std::make_unique<Background>(*segment_, *watch_, *p2p_);
   lane_ = std::make_unique<Lane>(*segment_, *watch_, *p2p_, patience, reduces_by_hosts());
+  windows_ = std::make_shared<WindowSite>(WindowSite::Means{
+      .segment = *segment_,
+      .secret = secret_,
+      .roll_call = [this](const Report& mine, int64_t ns) { return roll_call(RollCallKind::kWindow, mine, ns); },
+      .is_cancelled = [this] { return cancelled_.load(std::memory_order_acquire); }});
   return Failure{};
 }
 
@@ -300,6 +305,7 @@ Result Communicator::close(pycomms::Deadline deadline) {
   cancelled_.store(true, std::memory_order_release);
   if (wait_until_ready(deadline) == nccl_abi::kInProgress) return nccl_abi::kTimeout;
   if (order_ && !order_->close(deadline)) return nccl_abi::kTimeout;
+  if (windows_ && !windows_->stop(deadline)) return nccl_abi::kTimeout;
   if (p2p_) p2p_->close(nccl_abi::kRemoteError);
   if (!gate_.wait_until_empty(deadline)) return nccl_abi::kTimeout;
   background_.reset();

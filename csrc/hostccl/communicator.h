@@ -24,6 +24,7 @@
 #include "hostccl/p2p.h"
 #include "hostccl/roll_call.h"
 #include "hostccl/segment.h"
+#include "hostccl/windows/site.h"
 
 namespace hostccl {
 
@@ -67,6 +68,9 @@ class Communicator {
     if (p2p_->has_pending()) background_->wake();  // verdicts that wait for their receivers
     return result;
   }
+
+  // What its windows share; once the communicator is ready.
+  const std::shared_ptr<WindowSite>& windows() const { return windows_; }
 
   // Of operations on external streams; null where streams are ours.
   const std::shared_ptr<IssueOrder>& order() const { return order_; }
@@ -135,6 +139,7 @@ class Communicator {
   std::unique_ptr<P2p> p2p_;
   std::unique_ptr<Lane> lane_;
   std::unique_ptr<Background> background_;
+  std::shared_ptr<WindowSite> windows_;  // shared with windows that nobody has closed
 
   std::atomic<int> called_together_{0};
   mutable std::mutex premul_mutex_;

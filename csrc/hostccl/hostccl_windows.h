@@ -8,7 +8,7 @@
 //
 // Order: what one rank does to one other rank happens there in the order of the calls. Nothing else is ordered but by signals,
 // locks and flushes (docs/rma.md).
-// Threads: any thread may call anything but window_close, which nobody may race. Must not know: torch, CUDA.
+// Threads: any thread may call anything but window_free, which nobody may race. Must not know: torch, CUDA.
 #pragma once
 
 #include "hostccl.h"
@@ -75,8 +75,10 @@ struct WindowOptions {
     (CommHandle comm, void* data, size_t bytes, const WindowOptions* options, int64_t timeout_ns,                        \
      WindowHandle* window))                                                                                              \
   /* Collective when `together`: returns when all have come, and what all have done is done. Otherwise ends it here; */  \
-  /* the others find it closed. Frees the handle either way, whatever is returned. */                                    \
+  /* the others find it closed. It is closed whatever is returned; calls that wait in it end. */                         \
   X(window_close, hostcclWindowClose, Result, (WindowHandle window, int together, int64_t timeout_ns))                   \
+  /* The handle, once no call is inside; an open window is closed alone. */                                              \
+  X(window_free, hostcclWindowFree, void, (WindowHandle window))                                                         \
   X(window_attr, hostcclWindowAttr, Result, (WindowHandle window, int peer, WindowAttr* attr))                           \
   /* Where the memory of `peer` is mapped here, for longer than the window lives: until hostcclWindowUnmap(*hold). */    \
   X(window_map, hostcclWindowMap, Result, (WindowHandle window, int peer, void** data, void** hold))                     \

@@ -21,6 +21,11 @@ std::atomic<int (*)()> interrupt_hook{nullptr};
 
 void set_interrupt_hook(int (*hook)()) { interrupt_hook.store(hook, std::memory_order_release); }
 
+bool is_interrupted() {
+  auto* hook = interrupt_hook.load(std::memory_order_acquire);
+  return hook != nullptr && hook() != 0;
+}
+
 int usable_cores() { return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1); }
 
 Patience Patience::of_members(const Segment& segment) {
@@ -134,7 +139,7 @@ bool Waiter::check(const ReadyRef& ready, int64_t now) {
   }
   if (interruptible_ && now - asked_hook_ > kAskHookEvery) {
     asked_hook_ = now;
-    if (auto* hook = interrupt_hook.load(std::memory_order_acquire); hook != nullptr && hook() != 0) {
+    if (is_interrupted()) {
       segment_.fail(waiting_.on_interrupt());
       return false;
     }

@@ -64,6 +64,8 @@ class PeerWatch {
 };
 
 void set_interrupt_hook(int (*hook)());
+// Asks it.
+bool is_interrupted();
 
 class Waiter {
  public:

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/futex.h"
 #include "hostccl/layout.h"
 
 namespace hostccl {
@@ -21,6 +22,13 @@ struct WindowControl {
   Bell unlocked;                                // for whoever waits for the lock
   alignas(kLine) std::atomic<uint32_t> writer;  // rank + 1 of who holds the lock alone; 0: nobody does
 };
+
+// Whoever sleeps on the bell looks again.
+inline void wake(Bell& bell) {
+  if (bell.sleepers.load(std::memory_order_seq_cst) == 0) return;
+  bell.rung.fetch_add(1, std::memory_order_seq_cst);
+  pycomms::futex_wake_all(bell.rung);
+}
 
 // Where the parts of a block are. Plain arithmetic.
 class WindowLayout {

@@ -1,19 +1,10 @@
 #include "hostccl/windows/locks.h"
 
-#include "base/futex.h"
-
 namespace hostccl {
 namespace {
 
 uint32_t mark_of(int rank) { return static_cast<uint32_t>(rank) + 1; }
 int rank_of(uint32_t mark) { return static_cast<int>(mark) - 1; }
-
-void wake_waiters(const WindowMemory& memory) {
-  Bell& bell = memory.control().unlocked;
-  if (bell.sleepers.load(std::memory_order_seq_cst) == 0) return;
-  bell.rung.fetch_add(1, std::memory_order_seq_cst);
-  pycomms::futex_wake_all(bell.rung);
-}
 
 }  // namespace
 
@@ -46,12 +37,12 @@ bool WindowLockAttempt::try_shared() {
   const uint32_t seen = memory_.control().writer.load(std::memory_order_seq_cst);
   if (seen == 0) return true;
   mine.fetch_sub(1, std::memory_order_seq_cst);
-  wake_waiters(memory_);  // who wants it alone may have seen us
+  wake(memory_.control().unlocked);  // who wants it alone may have seen us
   if (break_dead_writer(seen)) {
     // It is ours alone now: make it one that is shared.
     mine.fetch_add(1, std::memory_order_seq_cst);
     memory_.control().writer.store(0, std::memory_order_seq_cst);
-    wake_waiters(memory_);
+    wake(memory_.control().unlocked);
     return true;
   }
   return false;
@@ -68,7 +59,7 @@ void WindowLockAttempt::give_up() {
   if (!keeps_others_out_) return;
   keeps_others_out_ = false;
   memory_.control().writer.store(0, std::memory_order_seq_cst);
-  wake_waiters(memory_);
+  wake(memory_.control().unlocked);
 }
 
 int WindowLockAttempt::holder() const {
@@ -92,7 +83,7 @@ bool unlock(const WindowMemory& memory, int rank, bool shared) {
     uint32_t mine = mark_of(rank);
     if (!memory.control().writer.compare_exchange_strong(mine, 0, std::memory_order_seq_cst)) return false;
   }
-  wake_waiters(memory);
+  wake(memory.control().unlocked);
   return true;
 }
 

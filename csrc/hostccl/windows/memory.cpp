@@ -5,7 +5,6 @@
 #include <string>
 #include <type_traits>
 
-#include "base/futex.h"
 #include "hostccl/kernels/kernels.h"
 
 namespace hostccl {
@@ -261,10 +260,7 @@ void signal(const WindowMemory& memory, int source, const WindowSignal& signal) 
   } else {
     cell.store(signal.value, std::memory_order_seq_cst);
   }
-  Bell& bell = memory.control().signalled;
-  if (bell.sleepers.load(std::memory_order_seq_cst) == 0) return;
-  bell.rung.fetch_add(1, std::memory_order_seq_cst);
-  pycomms::futex_wake_all(bell.rung);
+  wake(memory.control().signalled);
 }
 
 }  // namespace hostccl

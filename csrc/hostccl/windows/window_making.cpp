@@ -1,0 +1,170 @@
+// How a window is made: every rank tells where its memory is, maps that of the others, and hears whether all could.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "hostccl/shared_buffers.h"
+#include "hostccl/windows/window.h"
+
+namespace hostccl {
+namespace {
+
+using pycomms::Code;
+using pycomms::Status;
+
+constexpr char kDoing[] = "making a window";
+
+// What each rank tells first.
+struct Offer {
+  uint32_t number;
+  int32_t slots;
+  uint64_t signature;
+  uint64_t bytes;
+  SharedLocation block;
+  SharedLocation data;  // fd -1: private memory
+  char trouble[80];     // why this rank cannot take part; empty: it can
+};
+static_assert(sizeof(Offer) <= kReportBytes && std::is_trivially_copyable_v<Offer>);
+
+// And second.
+struct Verdict {
+  uint8_t reaches_all;  // by loads and stores
+};
+
+template <typename T>
+Report to_report(const T& value) {
+  Report report{};
+  std::memcpy(report.data(), &value, sizeof(value));
+  return report;
+}
+
+template <typename T>
+T from_report(const Report& report) {
+  T value;
+  std::memcpy(&value, report.data(), sizeof(value));
+  return value;
+}
+
+// Null when it cannot be mapped here: another user's process, another container.
+std::shared_ptr<pycomms::SharedMapping> map_location(int pid, const SharedLocation& location, size_t bytes) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(location.fd);
+  const pycomms::Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  SharedLocation opened;
+  if (!fd || !locate(fd.get(), location.offset, bytes, opened)) return nullptr;
+  if (opened.device != location.device || opened.inode != location.inode) return nullptr;
+  auto mapping = pycomms::SharedMapping::map(fd);
+  return mapping.is_ok() ? mapping.take() : nullptr;
+}
+
+}  // namespace
+
+pycomms::Result<std::unique_ptr<Window>> Window::make(std::shared_ptr<WindowSite> site, void* data, size_t bytes,
+                                                      const WindowOptions& options, int64_t timeout_ns) {
+  const uint32_t number = site->next_number();
+  std::unique_ptr<Window> window(new Window(std::move(site), number));
+  PYCOMMS_RETURN_IF_ERROR(window->set_up(data, bytes, options, timeout_ns));
+  return window;
+}
+
+Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, int64_t timeout_ns) {
+  const auto deadline = pycomms::Deadline::after(timeout_ns);
+  Offer offer{.number = number_,
+              .slots = options.slots,
+              .signature = options.signature,
+              .bytes = bytes,
+              .block = {},
+              .data = {},
+              .trouble = {}};
+  const Status made = make_block(data, bytes, options);
+  if (made.is_ok()) {
+    locate(block_fd_.get(), 0, mine_->layout.bytes(), offer.block);
+    if (!locate(options.fd, options.offset, bytes, offer.data)) offer.data = find_shared(data, bytes);
+  } else {
+    made.message().copy(offer.trouble, sizeof(offer.trouble) - 1);
+  }
+  // Whoever cannot take part says so, or all others would wait for it.
+  std::vector<Report> reports;
+  PYCOMMS_RETURN_IF_ERROR(site_->tell_all(to_report(offer), deadline.left(), &reports, kDoing));
+  if (!made.is_ok()) return made;
+  PYCOMMS_RETURN_IF_ERROR(map_peers(reports));
+  const bool reaches_all = std::none_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.is_served; });
+  std::vector<Report> verdicts;
+  PYCOMMS_RETURN_IF_ERROR(site_->tell_all(to_report(Verdict{reaches_all}), deadline.left(), &verdicts, kDoing));
+  block_fd_.reset();
+  site_->add(number_, mine_);
+  const bool all_do = std::all_of(verdicts.begin(), verdicts.end(),
+                                  [](const Report& r) { return from_report<Verdict>(r).reaches_all != 0; });
+  return all_do ? Status::ok() : site_->connect(deadline.left());
+}
+
+Status Window::make_block(void* data, size_t bytes, const WindowOptions& options) {
+  if (options.slots < 1 || options.slots > kMaxSlots) {
+    return {Code::kInvalidArgument,
+            "slots is " + std::to_string(options.slots) + ", expected 1 to " + std::to_string(kMaxSlots)};
+  }
+  auto mine = std::make_shared<WindowMemory>();
+  mine->data = static_cast<std::byte*>(data);
+  mine->bytes = bytes;
+  mine->layout = WindowLayout(nranks(), options.slots);
+  mine->signature = options.signature;
+  auto fd = pycomms::create_shared_memory("pycomms-window", mine->layout.bytes());
+  if (!fd.is_ok()) return fd.status();
+  auto mapping = pycomms::SharedMapping::map(fd.value());
+  if (!mapping.is_ok()) return mapping.status();
+  mine->block_hold = mapping.take();
+  mine->block = mine->block_hold->data();
+  block_fd_ = fd.take();
+  mine_ = std::move(mine);
+  return Status::ok();
+}
+
+Status Window::map_peers(const std::vector<Report>& reports) {
+  for (int rank = 0; rank < nranks(); ++rank) {
+    const Offer offer = from_report<Offer>(reports[static_cast<size_t>(rank)]);
+    const std::string who = "rank " + std::to_string(rank);
+    if (offer.trouble[0] != '\0') {
+      return {Code::kSystem, who + " cannot make its window: " +
+                                 std::string(offer.trouble, strnlen(offer.trouble, sizeof(offer.trouble)))};
+    }
+    if (offer.number != number_) {
+      return {Code::kMismatch, who + " is making its window number " + std::to_string(offer.number) +
+                                   " on this communicator, rank " + std::to_string(this->rank()) + " number " +
+                                   std::to_string(number_) + ": all ranks make the same windows in the same order"};
+    }
+    if (offer.slots != mine_->layout.slots()) {
+      return {Code::kMismatch, who + " has given " + std::to_string(offer.slots) + " slots, rank " +
+                                   std::to_string(this->rank()) + " " + std::to_string(mine_->layout.slots())};
+    }
+    Peer peer;
+    peer.memory.bytes = offer.bytes;
+    peer.memory.layout = mine_->layout;
+    peer.memory.signature = offer.signature;
+    if (rank == this->rank()) {
+      peer.memory = *mine_;
+    } else {
+      peer.is_served = !map_peer(rank, offer.block, offer.data, &peer.memory);
+    }
+    peers_.push_back(std::move(peer));
+  }
+  return Status::ok();
+}
+
+bool Window::map_peer(int rank, const SharedLocation& block, const SharedLocation& data, WindowMemory* memory) const {
+  if (!site_->segment().is_here(rank)) return false;
+  const int pid = site_->segment().block(rank).pid.load(std::memory_order_relaxed);
+  if (memory->bytes > 0) {
+    if (data.fd < 0) return false;
+    memory->data_hold = map_location(pid, data, memory->bytes);
+    if (!memory->data_hold) return false;
+    memory->data = memory->data_hold->data() + data.offset;
+  }
+  memory->block_hold = map_location(pid, block, memory->layout.bytes());
+  if (!memory->block_hold) return false;
+  memory->block = memory->block_hold->data();
+  return true;
+}
+
+}  // namespace hostccl
