@@ -1,5 +1,5 @@
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -62,6 +62,112 @@ class Backend(_Backend):
     def _comm_ptr(self) -> int: ...
     def _start_time_estimate(self) -> None: ...
     def _end_time_estimate(self) -> float: ...
+
+class Window:
+    def __init__(
+        self, backend: Backend, memory: torch.Tensor | None, slots: int, timeout: timedelta | None, refusal: str
+    ) -> None: ...
+    def put(
+        self,
+        src: Any,
+        peer: int,
+        offset: int | torch.Tensor = 0,
+        *,
+        signal: int | None = None,
+        async_op: bool = False,
+        timeout: timedelta | None = None,
+    ) -> Work | None: ...
+    def get(
+        self,
+        dst: Any,
+        peer: int,
+        offset: int | torch.Tensor = 0,
+        *,
+        async_op: bool = False,
+        timeout: timedelta | None = None,
+    ) -> Work | None: ...
+    def put_v(
+        self,
+        srcs: Sequence[Any],
+        peer: int,
+        offsets: Sequence[int | torch.Tensor],
+        *,
+        signal: int | None = None,
+        async_op: bool = False,
+        timeout: timedelta | None = None,
+    ) -> Work | None: ...
+    def get_v(
+        self,
+        dsts: Sequence[Any],
+        peer: int,
+        offsets: Sequence[int | torch.Tensor],
+        *,
+        async_op: bool = False,
+        timeout: timedelta | None = None,
+    ) -> Work | None: ...
+    def accumulate(
+        self,
+        src: Any,
+        peer: int,
+        offset: int | torch.Tensor = 0,
+        *,
+        op: str = "sum",
+        async_op: bool = False,
+        timeout: timedelta | None = None,
+    ) -> Work | None: ...
+    def _get_accumulate(
+        self,
+        src: Any,
+        old: torch.Tensor,
+        peer: int,
+        offset: int | torch.Tensor = 0,
+        *,
+        op: str = "sum",
+        async_op: bool = False,
+        timeout: timedelta | None = None,
+    ) -> Work | None: ...
+    def fetch_add(self, value: float, peer: int, offset: int = 0, *, timeout: timedelta | None = None) -> Any: ...
+    def swap(self, value: float, peer: int, offset: int = 0, *, timeout: timedelta | None = None) -> Any: ...
+    def compare_swap(
+        self, expected: float, desired: float, peer: int, offset: int = 0, *, timeout: timedelta | None = None
+    ) -> Any: ...
+    def flush(
+        self, peer: int | None = None, *, async_op: bool = False, timeout: timedelta | None = None
+    ) -> Work | None: ...
+    def signal(
+        self,
+        peer: int,
+        slot: int = 0,
+        value: int = 1,
+        *,
+        op: str = "add",
+        async_op: bool = False,
+        timeout: timedelta | None = None,
+    ) -> Work | None: ...
+    def _wait_signal(
+        self, peers: list[int], all_of: bool, slot: int, count: int, async_op: bool, timeout: timedelta | None
+    ) -> Any: ...
+    def _read_signal(self, peer: int, slot: int) -> int: ...
+    def _lock(self, peer: int, shared: bool, timeout: timedelta | None) -> int: ...
+    def _unlock(self, peer: int, shared: bool) -> None: ...
+    def remote(self, peer: int) -> torch.Tensor: ...
+    def _attr(self, peer: int) -> tuple[Any, int]: ...
+    def _close(self, together: bool, timeout: timedelta | None) -> None: ...
+    def _wait_for_queued(self, timeout: timedelta | None = None) -> None: ...
+    @property
+    def local(self) -> torch.Tensor: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def generation(self) -> int: ...
+    @property
+    def is_stale(self) -> bool: ...
+    @property
+    def is_closed(self) -> bool: ...
 
 def create(
     store: Store, rank: int, size: int, options: Options, engine_path: str, vector_width: str = ...

@@ -25,7 +25,9 @@ class Gate {
   }
 
   // Nobody enters any more. Callers that are inside stay until they leave.
-  void close() { state_.fetch_or(kClosed, std::memory_order_acq_rel); }
+  void close() { close_once(); }
+  // False: it was closed already.
+  bool close_once() { return (state_.fetch_or(kClosed, std::memory_order_acq_rel) & kClosed) == 0; }
   // Lets callers in again.
   void open() {
     state_.fetch_and(~kClosed, std::memory_order_acq_rel);

@@ -128,6 +128,25 @@ PYCOMMS_EXPORT Result hostcclStreamNotify(StreamHandle stream, CompletionFn fn, 
   return queued.is_ok() ? nccl_abi::kSuccess : refuse(queued.message(), nccl_abi::kSystemError);
 }
 
+PYCOMMS_EXPORT Result hostcclStreamRun(StreamHandle stream, void (*run)(void* arg), void* arg) {
+  class Task final : public Stream::Task {
+   public:
+    Task(void (*run)(void*), void* arg) : run_(run), arg_(arg) {}
+    Result run(bool) override {
+      run_(arg_);
+      return nccl_abi::kSuccess;
+    }
+    bool is_small() const override { return false; }
+
+   private:
+    void (*const run_)(void*);
+    void* const arg_;
+  };
+  if (stream == nullptr || run == nullptr) return refuse("stream or run is null");
+  const pycomms::Status queued = static_cast<Stream*>(stream)->enqueue(std::make_unique<Task>(run, arg));
+  return queued.is_ok() ? nccl_abi::kSuccess : refuse(queued.message(), nccl_abi::kSystemError);
+}
+
 PYCOMMS_EXPORT int hostcclStreamHelp(StreamHandle stream, uint64_t position) {
   return stream != nullptr && static_cast<Stream*>(stream)->help(position) ? 1 : 0;
 }

@@ -85,6 +85,8 @@ struct ExternalStreams {
   /* fn is called after all earlier work of the stream, with the result of that work since the last callback. */         \
   /* *position is its place in the stream, for stream_help. */                                                           \
   X(stream_notify, hostcclStreamNotify, Result, (StreamHandle stream, CompletionFn fn, void* arg, uint64_t* position))   \
+  /* Calls run(arg) after all earlier work of the stream. Not kSuccess: it was not queued. */                            \
+  X(stream_run, hostcclStreamRun, Result, (StreamHandle stream, void (*run)(void* arg), void* arg))                      \
   /* Runs queued work up to that place on the calling thread if the stream's thread has not begun it: not what is */     \
   /* behind, which may wait for something that the caller has yet to do. Nonzero when it ran any. */                     \
   X(stream_help, hostcclStreamHelp, int, (StreamHandle stream, uint64_t position))                                       \

@@ -66,6 +66,8 @@ struct WindowOptions {
   // served to all other ranks over TCP.
   int fd = -1;
   uint64_t offset = 0;
+  // Why this rank cannot take part: it is told to the others, and all fail. Null: it does.
+  const char* refusal = nullptr;
 };
 
 #define PYCOMMS_HOSTCCL_WINDOW_FUNCTIONS(X)                                                                              \

@@ -78,7 +78,8 @@ Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, in
               .block = {},
               .data = {},
               .trouble = {}};
-  const Status made = make_block(data, bytes, options);
+  const Status made =
+      options.refusal != nullptr ? Status(Code::kInvalidArgument, options.refusal) : make_block(data, bytes, options);
   if (made.is_ok()) {
     locate(block_fd_.get(), 0, mine_->layout.bytes(), offer.block);
     if (!locate(options.fd, options.offset, bytes, offer.data)) offer.data = find_shared(data, bytes);

@@ -24,6 +24,7 @@
 #include "nccl2/c10d/tensor_op.h"
 #include "nccl2/c10d/value_check.h"
 #include "nccl2/c10d/visit.h"
+#include "nccl2/c10d/window.h"
 #include "nccl2/core/communicator.h"
 #include "nccl2/core/reaper.h"
 #include "nccl2/core/regroup_handle.h"
@@ -112,11 +113,19 @@ class Backend final : public ::c10d::Backend {
   WorkPtr regroup(const RegroupArgs& args);
   // What the members brought to the last regroup that has succeeded, by new rank.
   std::vector<std::string> regroup_notes() const;
-  int64_t generation() const { return generation_.load(std::memory_order_acquire); }
+  int64_t generation() const { return generation_->load(std::memory_order_acquire); }
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
   bool supportsReconfigure() const override { return true; }
   ::c10d::ReconfigureHandle get_reconfigure_handle() const override { return regroup_handle(); }
   WorkPtr reconfigure(const ::c10d::ReconfigureOptions& opts) override;
+#endif
+  // window_making.cpp. Collective: a window over this rank's memory, of the same type on all. refusal: why this rank cannot, which
+  // all then hear; empty: it can.
+  c10::intrusive_ptr<TensorWindow> open_window(const at::Tensor& memory, int slots,
+                                               std::optional<std::chrono::milliseconds> timeout, std::string refusal);
+#ifdef C10D_BACKEND_HAS_WINDOW
+  bool supportsWindow() const override { return true; }
+  c10::intrusive_ptr<::c10d::Window> new_window(const std::optional<at::Tensor>& tensor) override;
 #endif
   void eagerConnectSingleDevice(at::Device device) override;
   void abort() override;
@@ -275,7 +284,8 @@ class Backend final : public ::c10d::Backend {
   std::shared_ptr<Communicator> communicator_;  // lanes_->main()
   std::shared_ptr<Lanes> successor_;            // guarded by lanes_mutex_: in the making
   const std::string nonce_ = fresh_nonce();     // of this object, in its handles
-  std::atomic<int64_t> generation_{0};
+  // Shared with windows, which belong to one of them.
+  const std::shared_ptr<std::atomic<int64_t>> generation_ = std::make_shared<std::atomic<int64_t>>(0);
   std::atomic<int64_t> uuid_{-1};  // of the regroup that made the lanes
   std::atomic<bool> is_regrouping_{false};
   std::vector<std::string> notes_;               // guarded by lanes_mutex_

@@ -141,6 +141,17 @@ RedOp to_red_op(const char* op, const ReduceOp& reduction, at::ScalarType type) 
     case OpKind::kShrink:
     case OpKind::kGrow:
     case OpKind::kRegroup:
+    case OpKind::kWindow:
+    case OpKind::kWindowClose:
+    case OpKind::kPut:
+    case OpKind::kGet:
+    case OpKind::kAccumulate:
+    case OpKind::kCompareSwap:
+    case OpKind::kFlush:
+    case OpKind::kSignal:
+    case OpKind::kWaitSignal:
+    case OpKind::kLock:
+    case OpKind::kUnlock:
     case OpKind::kSuspend:
     case OpKind::kResume:
       return OpType::UNKNOWN;

@@ -9,6 +9,7 @@
 #include "nccl2/c10d/python_errors.h"
 #include "nccl2/c10d/python_hooks.h"
 #include "nccl2/c10d/regroup_probe.h"
+#include "nccl2/c10d/window_binding.h"
 
 namespace py = pybind11;
 
@@ -145,6 +146,8 @@ PYBIND11_MODULE(_C, m) {
       .def("_comm_ptr", &Backend::comm_ptr)
       .def("_start_time_estimate", &Backend::start_time_estimate, py::call_guard<py::gil_scoped_release>())
       .def("_end_time_estimate", &Backend::end_time_estimate, py::call_guard<py::gil_scoped_release>());
+
+  bind_windows(m);
 
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
         py::arg("engine_path"), py::arg("vector_width") = "", py::call_guard<py::gil_scoped_release>());

@@ -266,7 +266,7 @@ std::shared_ptr<Lanes> Backend::exchange_lanes(std::shared_ptr<Lanes> made, cons
   rank_ = members.rank;
   size_ = members.size();
   uuid_ = members.uuid;
-  generation_.fetch_add(1, std::memory_order_release);
+  generation_->fetch_add(1, std::memory_order_release);
   return old;
 }
 

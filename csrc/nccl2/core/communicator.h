@@ -145,6 +145,7 @@ class Communicator final : private FailureSource {
   static constexpr int64_t kEngineGrace = 1 * kSecond;
 
   friend class DeviceCommunicator;
+  friend class HostWindow;
   template <typename Call>
   friend Error run_inline(Communicator&, OpKind, int64_t, Call&&);
   template <typename Call>

@@ -81,19 +81,30 @@ bool ask(const Engine& engine, CommHandle comm, EngineResult result, hostccl::Fa
   return failure->kind != hostccl::FailureKind::kNone;
 }
 
+Explanation to_explanation(const hostccl::Failure& failure) {
+  Explanation explanation;
+  explanation.kind = to_error_kind(failure.kind);
+  explanation.text = failure.text;
+  explanation.op = failure.op;
+  explanation.sequence = failure.sequence;
+  explanation.ranks.assign(failure.ranks, failure.ranks + std::clamp(failure.nranks, 0, hostccl::kMaxFailedRanks));
+  return explanation;
+}
+
 }  // namespace
+
+Explanation explain_call(const Engine& engine, EngineResult result) {
+  hostccl::Failure failure{};
+  if (engine.host.last_failure(&failure) == nccl_abi::kSuccess && failure.kind != hostccl::FailureKind::kNone) {
+    return to_explanation(failure);
+  }
+  return {to_error_kind(result), engine.nccl.get_error_string(result), {}, 0, {}};
+}
 
 Explanation explain_engine(const Engine& engine, CommHandle comm, EngineResult result) {
   Explanation explanation;
   hostccl::Failure failure{};
-  if (ask(engine, comm, result, &failure)) {
-    explanation.kind = to_error_kind(failure.kind);
-    explanation.text = failure.text;
-    explanation.op = failure.op;
-    explanation.sequence = failure.sequence;
-    explanation.ranks.assign(failure.ranks, failure.ranks + std::clamp(failure.nranks, 0, hostccl::kMaxFailedRanks));
-    return explanation;
-  }
+  if (ask(engine, comm, result, &failure)) return to_explanation(failure);
   explanation.kind = to_error_kind(result);
   explanation.text = engine.nccl.get_error_string(result);
   if (const std::string more = last_engine_text(engine, comm); !more.empty()) explanation.text += ": " + more;

@@ -18,6 +18,8 @@ struct Explanation {
   std::vector<int> ranks;
 };
 
+// Of a call of a window, which concerns nobody but its caller: what this thread's last call met.
+Explanation explain_call(const Engine& engine, EngineResult result);
 Explanation explain_engine(const Engine& engine, CommHandle comm, EngineResult result);
 
 // The other way round, for Communicator::give_up: the failure that tells the members about `error`.

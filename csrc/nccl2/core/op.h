@@ -37,6 +37,17 @@ namespace pycomms {
   X(kShrink, "shrink", "nccl2:shrink")                                                                         \
   X(kGrow, "grow", "nccl2:grow")                                                                               \
   X(kRegroup, "regroup", "nccl2:regroup")                                                                      \
+  X(kWindow, "window", "nccl2:window")                                                                         \
+  X(kWindowClose, "window_close", "nccl2:window_close")                                                        \
+  X(kPut, "put", "nccl2:put")                                                                                  \
+  X(kGet, "get", "nccl2:get")                                                                                  \
+  X(kAccumulate, "accumulate", "nccl2:accumulate")                                                             \
+  X(kCompareSwap, "compare_swap", "nccl2:compare_swap")                                                        \
+  X(kFlush, "flush", "nccl2:flush")                                                                            \
+  X(kSignal, "signal", "nccl2:signal")                                                                         \
+  X(kWaitSignal, "wait_signal", "nccl2:wait_signal")                                                           \
+  X(kLock, "lock", "nccl2:lock")                                                                               \
+  X(kUnlock, "unlock", "nccl2:unlock")                                                                         \
   X(kSuspend, "suspend", "nccl2:suspend")                                                                      \
   X(kResume, "resume", "nccl2:resume")                                                                         \
   X(kRegisterPool, "register_mem_pool", "nccl2:register_mem_pool")                                             \

@@ -88,6 +88,9 @@ Result<const Engine*> load_engine(const std::string& path) {
 #define PYCOMMS_LOOK_UP(member, symbol, result, parameters) look_up(library, #symbol, engine->host.member);
   PYCOMMS_HOSTCCL_FUNCTIONS(PYCOMMS_LOOK_UP)
 #undef PYCOMMS_LOOK_UP
+#define PYCOMMS_LOOK_UP(member, symbol, result, parameters) look_up(library, #symbol, engine->windows.member);
+  PYCOMMS_HOSTCCL_WINDOW_FUNCTIONS(PYCOMMS_LOOK_UP)
+#undef PYCOMMS_LOOK_UP
 
   if (const std::string missing = first_missing(engine->nccl); !missing.empty()) {
     return Status(Code::kSystem, path + " does not export " + missing);

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "hostccl/hostccl.h"
+#include "hostccl/hostccl_windows.h"
 #include "hostccl/nccl_abi_newer.h"
 
 #define PYCOMMS_TABLE_MEMBER(member, symbol, result, parameters) result(*member) parameters = nullptr;
@@ -22,6 +23,9 @@ namespace hostccl {
 struct Functions {
   PYCOMMS_HOSTCCL_FUNCTIONS(PYCOMMS_TABLE_MEMBER)
 };
+struct WindowFunctions {
+  PYCOMMS_HOSTCCL_WINDOW_FUNCTIONS(PYCOMMS_TABLE_MEMBER)
+};
 }  // namespace hostccl
 
 #undef PYCOMMS_TABLE_MEMBER
@@ -36,10 +40,12 @@ using nccl_abi::UniqueId;
 using EngineResult = nccl_abi::Result;  // `Result` alone is pycomms::Result<T>
 using NcclApi = nccl_abi::Functions;
 using HostcclApi = hostccl::Functions;
+using HostWindowApi = hostccl::WindowFunctions;
 
 struct Engine {
   NcclApi nccl;
   HostcclApi host;
+  HostWindowApi windows;
   std::string path;
   int version = 0;
 

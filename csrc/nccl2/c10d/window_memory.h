@@ -1,0 +1,17 @@
+// The memory of a window on the CPU: where it lies so that ranks of the same host can map it, and what torch has put there.
+// Any thread. Must not know: groups.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Allocator.h>
+
+#include "hostccl/hostccl_windows.h"
+
+namespace pycomms::c10d_backend {
+
+// Where the tensor's memory is, for window_create. Memory that torch's own CPU allocator made is moved first, in place, to one that
+// can be mapped: all tensors of its storage go on with it, and it can no longer be resized. What others own (numpy, a
+// blob) stays where it is, and is served.
+hostccl::WindowOptions make_reachable(const at::Tensor& tensor, c10::Allocator& shared);
+
+}  // namespace pycomms::c10d_backend

@@ -1,0 +1,27 @@
+// Tensors and places of one-sided operations: what is wrong with them, and which runs of bytes of a window they stand for.
+// Pure functions, any thread. Must not know: windows, engines.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+#include "hostccl/hostccl_windows.h"
+
+namespace pycomms::c10d_backend {
+
+// Throws unless `tensor` is a dense CPU tensor of the window's type. `name`: what an error calls the argument.
+void check_window_tensor(const char* op, const char* name, const at::Tensor& tensor, const at::Tensor& window);
+// Throws unless the memory that becomes a window is one block on the CPU, of a type that the engine knows.
+void check_window_memory(const at::Tensor& tensor);
+void check_same_length(const char* op, const char* name, size_t have, size_t places);
+
+// Calls add(piece) for each run of bytes that `view`, a view of `window`, covers, in the order of its elements. Throws when it is
+// no view of it, or has not as many elements as `other`.
+void append_region(const char* op, const at::Tensor& window, const at::Tensor& view, const at::Tensor& other,
+                   const std::function<void(const hostccl::WindowPiece&)>& add);
+
+// to.copy_(from), as data: autograd does not hear of it, as it does not of any operation of a backend.
+void copy_without_grad(const at::Tensor& to, const at::Tensor& from);
+
+}  // namespace pycomms::c10d_backend
