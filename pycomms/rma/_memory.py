@@ -51,8 +51,7 @@ def as_tensor(value: Any) -> torch.Tensor:
     if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__array_interface__"):
         return torch.as_tensor(value)
     if hasattr(value, "__dlpack__"):
-        tensor: torch.Tensor = torch.from_dlpack(value)
-        return tensor
+        return torch.utils.dlpack.from_dlpack(value)
     raise TypeError(
         f"expected a tensor, or an array with __array_interface__, __cuda_array_interface__ or __dlpack__, "
         f"got {type(value).__name__}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -18,6 +18,9 @@ from pycomms.errors import CollectiveTimeout
 from pycomms.process_group import _tables
 from pycomms.rma._memory import as_tensor, empty
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 _NOW = timedelta(0)
 
 
@@ -26,8 +29,8 @@ class PeerMemory:
     """What this rank knows of a window's memory on another one.
 
     Attributes:
-        reach: ``"self"``; ``"mapped"``: by loads and stores in shared memory; ``"served"``: over TCP, by a thread of the
-            peer's process.
+        reach: ``"self"``; ``"mapped"``: by loads and stores in shared memory; ``"served"``: over TCP, by a thread of
+            the peer's process.
         nbytes: its size.
         numel: its elements.
     """
@@ -60,7 +63,7 @@ class Lock:
             self._held = False
             self._window._unlock(self.peer, self.shared)
 
-    def __enter__(self) -> Lock:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -75,8 +78,8 @@ class Window(_C.Window):
     Offsets are in elements, or a view of :attr:`local`, which stands for the same place in the memory of the peer:
     ``win.put(edge, right, win.local[:, 0])``. Tensors that are put or fetched may have any strides.
 
-    Every operation checks its arguments before anything is done: ValueError or TypeError concern this rank alone. What can
-    be raised beside these:
+    Every operation checks its arguments before anything is done: ValueError or TypeError concern this rank alone. What
+    can be raised beside these:
 
     * pycomms.PeerFailure: the peer has died, or has closed its window;
     * pycomms.CollectiveTimeout: the operation has not ended in time;
@@ -85,15 +88,15 @@ class Window(_C.Window):
 
     None of these harms the group or another rank, and a window works on between living ranks when another has died.
 
-    ``async_op=True`` returns a Work. What has been issued asynchronously runs in order; a synchronous call comes after all
-    of it. The tensors must stay as they are until the Work has ended.
+    ``async_op=True`` returns a Work. What has been issued asynchronously runs in order; a synchronous call comes after
+    all of it. The tensors must stay as they are until the Work has ended.
 
     Args:
-        memory: the tensor that becomes this rank's part: one block of memory on the CPU. Its size may differ from rank to
-            rank, its dtype may not. Where torch's own allocator made it, it is moved to shared memory, in place, as by
-            ``share_memory_()``: tensors that share its storage go on with it, NumPy arrays made before do not. An array of
-            NumPy, or whatever has ``__dlpack__``, is taken as it is: ranks of the same host cannot map that, so it is
-            served to them over TCP. A number makes so many bytes, of dtype uint8.
+        memory: the tensor that becomes this rank's part: one block of memory on the CPU. Its size may differ from rank
+            to rank, its dtype may not. Where torch's own allocator made it, it is moved to shared memory, in place, as
+            by ``share_memory_()``: tensors that share its storage go on with it, NumPy arrays made before do not. An
+            array of NumPy, or whatever has ``__dlpack__``, is taken as it is: ranks of the same host cannot map that,
+            so it is served to them over TCP. A number makes so many bytes, of dtype uint8.
         group: None: the default group.
         name: for messages.
         slots: how many signals each rank has for each other one.
@@ -163,7 +166,7 @@ class Window(_C.Window):
         options = c10d.BarrierOptions()
         if timeout is not None:
             options.timeout = timeout
-        self._backend.barrier(options).wait()
+        self.group.barrier(options).wait()
 
     def wait_signal(
         self,
@@ -212,8 +215,8 @@ class Window(_C.Window):
     def lock(self, peer: int, shared: bool = False, *, timeout: timedelta | None = None) -> Lock:
         """Waits for the lock of the window of ``peer``: ``with win.lock(peer) as lock: ...``
 
-        It keeps out other holders and nothing else: whoever does not take it is not stopped. A lock whose holder has died is
-        broken by the next who wants it, who is told (:attr:`Lock.broken`).
+        It keeps out other holders and nothing else: whoever does not take it is not stopped. A lock whose holder has
+        died is broken by the next who wants it, who is told (:attr:`Lock.broken`).
 
         Args:
             shared: others may hold it at the same time, and nobody alone.
@@ -239,7 +242,7 @@ class Window(_C.Window):
         self._close(False, timeout)
         return Window(self.local, self.group, name=self.name, slots=self.slots, timeout=timeout)
 
-    def __enter__(self) -> Window:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
