@@ -164,6 +164,7 @@ class Window(_C.Window):
         """What all ranks have done before it is seen by all after it. Collective."""
         self.flush(timeout=timeout)
         options = c10d.BarrierOptions()
+        options.device = self.local.device
         if timeout is not None:
             options.timeout = timeout
         self.group.barrier(options).wait()
