@@ -47,8 +47,7 @@ enum class WindowReach : int {
 struct WindowAttr {
   WindowReach reach;
   size_t bytes;
-  uint64_t signature;  // what that rank gave to window_create
-  void* data;          // where its memory is mapped here; null when served
+  void* data;  // where its memory is mapped here; null when served
 };
 
 // What happens to a signal: a number for each (target, slot, source), at first 0.
@@ -61,13 +60,10 @@ struct WindowSignal {
 
 struct WindowOptions {
   int slots = 64;  // of signals, 1 to 4096; the same on all ranks
-  uint64_t signature = 0;
   // `data` lies at `offset` of the file `fd` of this process; -1: in memory of ncclMemAlloc, or in private memory, which is
   // served to all other ranks over TCP.
   int fd = -1;
   uint64_t offset = 0;
-  // Why this rank cannot take part: it is told to the others, and all fail. Null: it does.
-  const char* refusal = nullptr;
 };
 
 #define PYCOMMS_HOSTCCL_WINDOW_FUNCTIONS(X)                                                                              \

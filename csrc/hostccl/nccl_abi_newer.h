@@ -76,6 +76,8 @@ struct WaitSignal {  // ncclWaitSignalDesc_t
   X(comm_get_unique_id, ncclCommGetUniqueId, Result, (CommHandle comm, UniqueId * id))                           \
   X(comm_grow, ncclCommGrow, Result,                                                                             \
     (CommHandle comm, int nranks, const UniqueId* id, int rank, CommHandle* newcomm, Config* config))            \
+  X(get_peer_device_pointer, ncclGetPeerDevicePointer, Result,                                                   \
+    (WindowHandle window, size_t offset, int peer, void** pointer))                                              \
   X(comm_query_properties, ncclCommQueryProperties, Result, (CommHandle comm, CommProperties * properties))      \
   X(put_signal, ncclPutSignal, Result,                                                                           \
     (const void* local, size_t count, DataType type, int peer, WindowHandle window, size_t offset, int slot,     \

@@ -21,7 +21,6 @@ struct WindowMemory {
   size_t bytes = 0;
   std::byte* block = nullptr;  // the WindowControl and what belongs to it
   WindowLayout layout{0, 0};
-  uint64_t signature = 0;
   // What keeps the two mapped; empty for memory that is the caller's.
   std::shared_ptr<pycomms::SharedMapping> data_hold;
   std::shared_ptr<pycomms::SharedMapping> block_hold;

@@ -4,6 +4,7 @@
 // Any thread, but for close(). Must not know: NCCL's function names, torch.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -75,6 +76,7 @@ class Window {
 
   const std::shared_ptr<WindowSite> site_;  // shared with the communicator and its other windows
   const uint32_t number_;
+  std::atomic<uint32_t> fence_{0};
 
   // Constant once it is made.
   std::shared_ptr<const WindowMemory> mine_;  // shared with the service

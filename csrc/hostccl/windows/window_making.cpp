@@ -21,7 +21,6 @@ constexpr char kDoing[] = "making a window";
 struct Offer {
   uint32_t number;
   int32_t slots;
-  uint64_t signature;
   uint64_t bytes;
   SharedLocation block;
   SharedLocation data;  // fd -1: private memory
@@ -71,15 +70,8 @@ pycomms::Result<std::unique_ptr<Window>> Window::make(std::shared_ptr<WindowSite
 
 Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, int64_t timeout_ns) {
   const auto deadline = pycomms::Deadline::after(timeout_ns);
-  Offer offer{.number = number_,
-              .slots = options.slots,
-              .signature = options.signature,
-              .bytes = bytes,
-              .block = {},
-              .data = {},
-              .trouble = {}};
-  const Status made =
-      options.refusal != nullptr ? Status(Code::kInvalidArgument, options.refusal) : make_block(data, bytes, options);
+  Offer offer{.number = number_, .slots = options.slots, .bytes = bytes, .block = {}, .data = {}, .trouble = {}};
+  const Status made = make_block(data, bytes, options);
   if (made.is_ok()) {
     locate(block_fd_.get(), 0, mine_->layout.bytes(), offer.block);
     if (!locate(options.fd, options.offset, bytes, offer.data)) offer.data = find_shared(data, bytes);
@@ -110,7 +102,6 @@ Status Window::make_block(void* data, size_t bytes, const WindowOptions& options
   mine->data = static_cast<std::byte*>(data);
   mine->bytes = bytes;
   mine->layout = WindowLayout(nranks(), options.slots);
-  mine->signature = options.signature;
   auto fd = pycomms::create_shared_memory("pycomms-window", mine->layout.bytes());
   if (!fd.is_ok()) return fd.status();
   auto mapping = pycomms::SharedMapping::map(fd.value());
@@ -142,7 +133,6 @@ Status Window::map_peers(const std::vector<Report>& reports) {
     Peer peer;
     peer.memory.bytes = offer.bytes;
     peer.memory.layout = mine_->layout;
-    peer.memory.signature = offer.signature;
     if (rank == this->rank()) {
       peer.memory = *mine_;
     } else {

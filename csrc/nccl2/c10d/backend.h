@@ -127,6 +127,12 @@ class Backend final : public ::c10d::Backend {
   bool supportsWindow() const override { return true; }
   c10::intrusive_ptr<::c10d::Window> new_window(const std::optional<at::Tensor>& tensor) override;
 #endif
+  // For windows on a GPU (window_on_device.cpp). Each rank brings `bytes` and gets those of all; and the frame of an operation.
+  Error tell_all(OpKind kind, const void* mine, size_t bytes, void* all, Deadline deadline);
+  using WindowCall = std::function<EngineResult(const Engine& engine, CommHandle comm, StreamHandle stream)>;
+  WorkPtr on_window(OpKind kind, bool is_async, int64_t timeout_ns, at::Device device, at::ArrayRef<at::Tensor> inputs,
+                    const WindowCall& call);
+  std::shared_ptr<DeviceGroup> device_group(at::Device device);
   void eagerConnectSingleDevice(at::Device device) override;
   void abort() override;
   void shutdown() override;
@@ -236,7 +242,6 @@ class Backend final : public ::c10d::Backend {
   WorkPtr on_device(const OpArgs& op, at::Device device, TensorList outputs, at::ArrayRef<at::Tensor> inputs,
                     Call&& call);
   bool serves_gpu() const;
-  std::shared_ptr<DeviceGroup> device_group(at::Device device);
   std::shared_ptr<TensorOp> open_device_block(DeviceCommunicator& operations, const c10::Stream& stream,
                                               const IssueOptions& options);
   std::shared_ptr<TensorOp> close_device_block(Error* failed);

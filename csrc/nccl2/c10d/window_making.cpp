@@ -1,35 +1,60 @@
 // How a group gets a window, and torch's own interface to one.
-#include <algorithm>
+#include <cstring>
+#include <string_view>
 
 #include "nccl2/c10d/backend.h"
 #include "nccl2/c10d/convert.h"
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/torch_window.h"
-#include "nccl2/c10d/window.h"
 #include "nccl2/c10d/window_memory.h"
+#include "nccl2/c10d/window_on_device.h"
+#include "nccl2/c10d/window_on_host.h"
 #include "nccl2/c10d/window_regions.h"
 
 namespace pycomms::c10d_backend {
 namespace {
 
-// Every rank sees the same, so that all raise or none does.
-void check_same_elements(HostWindow& window, const at::Tensor& memory) {
-  for (int rank = 0; rank < window.communicator().size(); ++rank) {
-    hostccl::WindowAttr attr{};
-    throw_if(window.call(OpKind::kWindow, [&](const HostWindowApi& api, hostccl::WindowHandle handle) {
-      return api.window_attr(handle, rank, &attr);
-    }));
-    const auto theirs = static_cast<at::ScalarType>(attr.signature);
-    if (theirs == memory.scalar_type()) continue;
+// What each rank tells the others first, so that all make the window or none does.
+struct Offer {
+  int32_t type;    // at::ScalarType
+  int32_t device;  // c10::DeviceType
+  uint64_t bytes;
+  char refusal[128];  // why this rank cannot take part; empty: it can
+};
+static_assert(sizeof(Offer) <= hostccl::kExchangeBytes);
+
+Offer offer_of(const at::Tensor& memory) {
+  return {
+      static_cast<int32_t>(memory.scalar_type()), static_cast<int32_t>(memory.device().type()), memory.nbytes(), {}};
+}
+
+std::string describe(const Offer& offer) {
+  return std::string(c10::toString(static_cast<at::ScalarType>(offer.type))) + " on " +
+         c10::DeviceTypeName(static_cast<c10::DeviceType>(offer.device), true);
+}
+
+// Every rank sees the same, so that all raise.
+void check_offers(const Communicator& group, const std::vector<Offer>& offers) {
+  const Offer& mine = offers[static_cast<size_t>(group.rank())];
+  for (size_t rank = 0; rank < offers.size(); ++rank) {
+    const Offer& theirs = offers[rank];
+    const std::string who = "rank " + std::to_string(rank);
+    std::string problem;
+    if (theirs.refusal[0] != '\0') {
+      problem = who + " cannot make its window: " +
+                std::string(theirs.refusal, strnlen(theirs.refusal, sizeof(theirs.refusal)));
+    } else if (theirs.type != mine.type || theirs.device != mine.device) {
+      problem =
+          who + " makes it of " + describe(theirs) + ", rank " + std::to_string(group.rank()) + " of " + describe(mine);
+    }
+    if (problem.empty()) continue;
     ErrorDetail detail;
     detail.kind = ErrorKind::kMismatch;
     detail.op = traits(OpKind::kWindow).name;
-    detail.group = window.communicator().group();
-    detail.rank = window.communicator().rank();
-    detail.ranks = {rank};
-    detail.message = "rank " + std::to_string(detail.rank) + " of group " + detail.group + ": window: rank " +
-                     std::to_string(rank) + " makes it of " + c10::toString(theirs) + ", rank " +
-                     std::to_string(detail.rank) + " of " + c10::toString(memory.scalar_type());
+    detail.group = group.group();
+    detail.rank = group.rank();
+    detail.ranks = {static_cast<int>(rank)};
+    detail.message = "rank " + std::to_string(detail.rank) + " of group " + detail.group + ": window: " + problem;
     throw_error(Error(std::move(detail)));
   }
 }
@@ -41,28 +66,37 @@ c10::intrusive_ptr<TensorWindow> Backend::open_window(const at::Tensor& memory, 
                                                       std::string refusal) {
   const Visit inside(visitors_);
   refuse_in_block("window");
-  hostccl::WindowOptions options;
+  const auto deadline = Deadline::after(timeout_ns(timeout.value_or(kNoTimeout)));
+  Offer mine{};
   std::exception_ptr why;
+  std::shared_ptr<DeviceGroup> device;
+  hostccl::WindowOptions options;
+  options.slots = slots;
   try {
     TORCH_CHECK_VALUE(refusal.empty(), refusal);
     check_window_memory(memory);
-    options = make_reachable(memory, *getMemAllocator());
-    options.signature = static_cast<uint64_t>(memory.scalar_type());
+    if (memory.is_cuda()) device = WindowOnDevice::group_for(*this, memory.device());
+    if (!memory.is_cuda()) make_reachable(memory, *getMemAllocator(), &options);
+    mine = offer_of(memory);
   } catch (const c10::Error& error) {
-    // The others wait for this rank: they are told.
+    // The others wait for this rank: it tells them.
     why = std::current_exception();
-    refusal = error.what_without_backtrace();
-    options.refusal = refusal.c_str();
+    std::string_view(error.what_without_backtrace()).copy(mine.refusal, sizeof(mine.refusal) - 1);
   }
-  options.slots = slots;
-  std::shared_ptr<HostWindow> host;
-  Error error = HostWindow::make(communicator_, why ? nullptr : memory.data_ptr(), why ? 0 : memory.nbytes(), options,
-                                 timeout_ns(timeout.value_or(kNoTimeout)), &host);
+  std::vector<Offer> offers(static_cast<size_t>(size_));
+  Error told = tell_all(OpKind::kWindow, &mine, sizeof(mine), offers.data(), deadline);
   if (why) std::rethrow_exception(why);
-  throw_if(std::move(error));
-  check_same_elements(*host, memory);
-  return c10::make_intrusive<TensorWindow>(std::move(host), memory, slots,
-                                           TensorWindow::Generation{generation(), generation_});
+  throw_if(std::move(told));
+  check_offers(*communicator_, offers);
+  const TensorWindow::Generation now{generation(), generation_};
+  if (device != nullptr) {
+    std::vector<uint64_t> bytes;
+    for (const Offer& one : offers) bytes.push_back(one.bytes);
+    return WindowOnDevice::make(*this, std::move(device), memory, std::move(bytes), now);
+  }
+  std::shared_ptr<HostWindow> host;
+  throw_if(HostWindow::make(communicator_, memory.data_ptr(), memory.nbytes(), options, deadline.left(), &host));
+  return c10::make_intrusive<WindowOnHost>(std::move(host), memory, slots, now);
 }
 
 #ifdef C10D_BACKEND_HAS_WINDOW

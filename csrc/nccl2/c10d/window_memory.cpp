@@ -44,16 +44,14 @@ void move_to(c10::Allocator& shared, c10::StorageImpl& storage) {
 
 }  // namespace
 
-hostccl::WindowOptions make_reachable(const at::Tensor& tensor, c10::Allocator& shared) {
-  hostccl::WindowOptions options;
+void make_reachable(const at::Tensor& tensor, c10::Allocator& shared, hostccl::WindowOptions* options) {
   c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
   if (const at::MapAllocator* map = at::MapAllocator::fromDataPtr(storage.data_ptr()); map != nullptr) {
-    options.fd = map->fd();
-    options.offset = static_cast<uint64_t>(tensor.storage_offset()) * tensor.element_size();
+    options->fd = map->fd();
+    options->offset = static_cast<uint64_t>(tensor.storage_offset()) * tensor.element_size();
   } else if (is_torchs_own(storage.data_ptr())) {
     move_to(shared, storage);
   }
-  return options;
 }
 
 }  // namespace pycomms::c10d_backend

@@ -12,6 +12,6 @@ namespace pycomms::c10d_backend {
 // Where the tensor's memory is, for window_create. Memory that torch's own CPU allocator made is moved first, in place, to one that
 // can be mapped: all tensors of its storage go on with it, and it can no longer be resized. What others own (numpy, a
 // blob) stays where it is, and is served.
-hostccl::WindowOptions make_reachable(const at::Tensor& tensor, c10::Allocator& shared);
+void make_reachable(const at::Tensor& tensor, c10::Allocator& shared, hostccl::WindowOptions* options);
 
 }  // namespace pycomms::c10d_backend

@@ -24,8 +24,9 @@ void check_window_tensor(const char* op, const char* name, const at::Tensor& ten
     throw_type_error(op, std::string(name) + " has dtype " + c10::toString(tensor.scalar_type()) +
                              ", but the window holds " + c10::toString(window.scalar_type()));
   }
-  if (!tensor.device().is_cpu()) {
-    throw_value_error(op, std::string(name) + " is on " + tensor.device().str() + ", but the window is on the CPU");
+  if (tensor.device() != window.device()) {
+    throw_value_error(
+        op, std::string(name) + " is on " + tensor.device().str() + ", but the window is on " + window.device().str());
   }
   if (tensor.layout() != at::kStrided) throw_value_error(op, std::string(name) + " is not dense");
 }
@@ -33,7 +34,9 @@ void check_window_tensor(const char* op, const char* name, const at::Tensor& ten
 void check_window_memory(const at::Tensor& tensor) {
   constexpr char kOp[] = "window";
   if (!tensor.defined()) throw_type_error(kOp, "tensor is no tensor");
-  if (!tensor.device().is_cpu()) throw_value_error(kOp, "tensor is on " + tensor.device().str() + ", expected the CPU");
+  if (!tensor.device().is_cpu() && !tensor.device().is_cuda()) {
+    throw_value_error(kOp, "tensor is on " + tensor.device().str() + ", expected the CPU or a GPU");
+  }
   if (tensor.layout() != at::kStrided || !tensor.is_contiguous()) {
     throw_value_error(kOp, "tensor has sizes " + shape_text(tensor.sizes()) + " and strides " +
                                shape_text(tensor.strides()) +

@@ -67,6 +67,9 @@ class DeviceCommunicator final : public Supervised, public std::enable_shared_fr
   Error register_memory(const PoolId& pool, const std::vector<DeviceSegment>& segments, Registrations::Mode mode);
   // When what is in flight has passed. Collective if it was registered so.
   Error deregister_memory(const PoolId& pool);
+  // A window over this memory, which NCCL moves data to. Collective, both; the second when what is in flight has passed.
+  Error register_window(void* data, size_t bytes, nccl_abi::WindowHandle* window);
+  Error deregister_window(nccl_abi::WindowHandle window);
   // What the host waits for before memory that operations may use is taken back.
   Error wait_until_passed(OpKind kind);
 

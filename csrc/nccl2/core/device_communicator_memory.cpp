@@ -48,6 +48,28 @@ Error DeviceCommunicator::deregister_memory(const PoolId& pool) {
   return registration_error(kKind, communicator_->memory()->drop(communicator_->comm_, pool, settle()));
 }
 
+Error DeviceCommunicator::register_window(void* data, size_t bytes, nccl_abi::WindowHandle* window) {
+  constexpr OpKind kKind = OpKind::kWindow;
+  const GateHolder inside(communicator_->gate_);
+  if (Error error = check_open(inside, kKind)) return error;
+  const NcclApi& nccl = communicator_->engine_.nccl;
+  const EngineResult result =
+      settle()(nccl.comm_window_register(communicator_->comm_, data, bytes, window, nccl_abi::kWindowSymmetric));
+  if (Error error = registration_error(kKind, {result, {}})) return error;
+  if (*window != nullptr) return {};
+  return make_error(ErrorKind::kUsage, kKind, 0,
+                    "NCCL makes no window of this memory: allocate it with pycomms.rma.empty(..., device=...)");
+}
+
+Error DeviceCommunicator::deregister_window(nccl_abi::WindowHandle window) {
+  constexpr OpKind kKind = OpKind::kWindowClose;
+  const GateHolder inside(communicator_->gate_);
+  if (Error error = check_open(inside, kKind)) return error;
+  const EngineResult result =
+      settle()(communicator_->engine_.nccl.comm_window_deregister(communicator_->comm_, window));
+  return registration_error(kKind, {result, {}});
+}
+
 Registrations::Settle DeviceCommunicator::settle() {
   return [this](EngineResult result) { return communicator_->settle(result); };
 }

@@ -22,7 +22,7 @@ class HostWindow {
   HostWindow(const HostWindow&) = delete;
   HostWindow& operator=(const HostWindow&) = delete;
 
-  const Communicator& communicator() const { return *communicator_; }
+  const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
 
   // Collective when `together`. Calls that are inside end. Closing again does nothing.
   Error close(bool together, int64_t timeout);

@@ -1,0 +1,461 @@
+#include "nccl2/c10d/window_on_host.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <utility>
+
+#include "nccl2/c10d/convert.h"
+#include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/python_hooks.h"
+#include "nccl2/c10d/window_regions.h"
+#include "nccl2/core/interrupt.h"
+
+namespace pycomms::c10d_backend {
+namespace {
+
+using hostccl::WindowPiece;
+using hostccl::WindowReach;
+
+// What is copied in less time than it takes to give the GIL away and take it back.
+constexpr size_t kQuickBytes = 16 << 10;
+
+// One tensor of an operation on several.
+struct Part {
+  std::byte* data;
+  c10::SmallVector<WindowPiece, 4> pieces;
+};
+
+std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
+
+Outcome outcome_of(const Error& error) {
+  if (!error) return Outcome::kDone;
+  switch (error.detail().kind) {
+    case ErrorKind::kTimeout:
+      return Outcome::kTimedOut;
+    case ErrorKind::kRevoked:
+    case ErrorKind::kClosed:
+      return Outcome::kCancelled;
+    case ErrorKind::kUsage:
+    case ErrorKind::kMismatch:
+    case ErrorKind::kPeerFailure:
+    case ErrorKind::kInterrupted:
+    case ErrorKind::kNotFinite:
+    case ErrorKind::kSystem:
+      break;
+  }
+  return Outcome::kFailed;
+}
+
+}  // namespace
+
+// The stream of a window's asynchronous operations, made with the first of them.
+struct WindowOnHost::Queue {
+  explicit Queue(const Engine& e, DeviceRuntime& r) : engine(e), runtime(r) {}
+
+  const Engine& engine;
+  DeviceRuntime& runtime;
+  std::atomic<uint32_t> pending{0};
+  std::mutex mutex;
+  StreamHandle stream = nullptr;  // GUARDED_BY(mutex)
+
+  struct Task {
+    std::shared_ptr<Queue> queue;
+    std::shared_ptr<TensorOp> state;
+    Operation operation;
+    int64_t timeout_ns;
+
+    static void run(void* arg) {
+      const std::unique_ptr<Task> task(static_cast<Task*>(arg));
+      task->state->set_started(now_ns());
+      Error error = task->operation(task->timeout_ns);
+      // First, for whoever sees that it has ended may ask whether anything is queued.
+      const uint32_t before = task->queue->pending.fetch_sub(1, std::memory_order_acq_rel);
+      if (before == 1) futex_wake_all(task->queue->pending);
+      const Outcome outcome = outcome_of(error);
+      task->state->end(outcome, std::move(error));
+    }
+  };
+
+  // On an error it was not queued.
+  Status add(std::unique_ptr<Task> task) {
+    const std::lock_guard lock(mutex);
+    if (stream == nullptr) {
+      Result<StreamHandle> made = runtime.create_stream("pycomms-window");
+      if (!made.is_ok()) return made.status();
+      stream = made.value();
+    }
+    pending.fetch_add(1, std::memory_order_acq_rel);
+    if (engine.host.stream_run(stream, &Task::run, task.get()) == nccl_abi::kSuccess) {
+      static_cast<void>(task.release());  // the stream has it
+      return Status::ok();
+    }
+    pending.fetch_sub(1, std::memory_order_acq_rel);
+    hostccl::Failure failure{};
+    static_cast<void>(engine.host.last_failure(&failure));
+    return {Code::kSystem, failure.text};
+  }
+
+  void end() {
+    const std::lock_guard lock(mutex);
+    if (stream != nullptr) runtime.destroy_stream(std::exchange(stream, nullptr));
+  }
+};
+
+WindowOnHost::WindowOnHost(std::shared_ptr<HostWindow> host, at::Tensor local, int slots, Generation generation)
+    : TensorWindow(host->communicator(), std::move(local), slots, std::move(generation)),
+      host_(std::move(host)),
+      queue_(std::make_shared<Queue>(group_->engine(), group_->runtime())) {
+  for (int rank = 0; rank < size(); ++rank) {
+    reach_.push_back(attr(rank).reach);
+    any_served_ |= reach_.back() == WindowReach::kServed;
+  }
+}
+
+WindowOnHost::~WindowOnHost() {
+  const ReleaseGil gil;
+  static_cast<void>(host_->close(false, 0));  // what is on the stream ends
+  queue_->end();
+}
+
+bool WindowOnHost::is_quick(int peer, size_t bytes) const {
+  return bytes <= kQuickBytes && reach_[static_cast<size_t>(peer)] != WindowReach::kServed;
+}
+
+void WindowOnHost::check_tensor(OpKind kind, const char* name, const at::Tensor& tensor) const {
+  check_window_tensor(traits(kind).name, name, tensor, local_);
+}
+
+void WindowOnHost::append_pieces(OpKind kind, const Place& place, const at::Tensor& other, Pieces* pieces) const {
+  if (const auto* offset = std::get_if<int64_t>(&place)) [[likely]] {
+    if (*offset < 0)
+      throw_value_error(traits(kind).name, "offset is " + std::to_string(*offset) + ", expected at least 0");
+    pieces->push_back({static_cast<uint64_t>(*offset) * item_, other.nbytes()});
+    return;
+  }
+  append_region(traits(kind).name, local_, std::get<at::Tensor>(place), other,
+                [pieces](const WindowPiece& piece) { pieces->push_back(piece); });
+}
+
+WindowPiece WindowOnHost::one(OpKind kind, int64_t offset) const {
+  if (offset < 0) throw_value_error(traits(kind).name, "offset is " + std::to_string(offset) + ", expected at least 0");
+  return {static_cast<uint64_t>(offset) * item_, item_};
+}
+
+// --- running
+
+template <typename Run>
+TensorWindow::WorkPtr WindowOnHost::run(OpKind kind, const How& how, bool quick, TensorList outputs, TensorList inputs,
+                                        Run&& operation) {
+  check_generation(kind);
+  const bool must_queue = how.is_async && (!quick || queue_->pending.load(std::memory_order_acquire) != 0);
+  if (must_queue) return enqueue(kind, how, std::move(outputs), std::move(inputs), std::forward<Run>(operation));
+  if (!how.is_async && queue_->pending.load(std::memory_order_acquire) != 0) wait_for_queued(how);
+  Error error;
+  if (quick) {
+    error = operation(timeout_of(how));
+  } else {
+    const ReleaseGil gil;
+    error = operation(timeout_of(how));
+  }
+  throw_if(std::move(error));
+  if (!how.is_async) return nullptr;
+  auto work = c10::make_intrusive<Work>(rank(), kind, std::move(outputs), nullptr);
+  work->set_ended(0);
+  return work;
+}
+
+TensorWindow::WorkPtr WindowOnHost::enqueue(OpKind kind, const How& how, TensorList outputs, TensorList inputs,
+                                            Operation operation) {
+  auto state = std::make_shared<TensorOp>(kind);
+  state->keep_all(inputs);
+  state->keep_all(outputs);
+  auto work = c10::make_intrusive<Work>(rank(), kind, std::move(outputs), nullptr);
+  work->follow(state);
+  auto task = std::make_unique<Queue::Task>(Queue::Task{queue_, state, std::move(operation), timeout_of(how)});
+  const Status queued = queue_->add(std::move(task));
+  TORCH_CHECK(queued.is_ok(), traits(kind).name, ": ", queued.message());
+  return work;
+}
+
+void WindowOnHost::wait_for_queued(const How& how) {
+  const ReleaseGil gil;
+  const auto deadline = Deadline::after(timeout_of(how));
+  for (;;) {
+    const uint32_t pending = queue_->pending.load(std::memory_order_acquire);
+    if (pending == 0) return;
+    if (interrupted()) rethrow_pending_signal();
+    if (deadline.passed()) {
+      ErrorDetail detail;
+      detail.kind = ErrorKind::kTimeout;
+      detail.group = group_->group();
+      detail.rank = rank();
+      detail.message = "rank " + std::to_string(rank()) + " of group " + detail.group + ": " + std::to_string(pending) +
+                       " asynchronous operations of the window have not ended in time";
+      throw_error(Error(std::move(detail)));
+    }
+    futex_wait(queue_->pending, pending, std::min(deadline.left(), kInterruptPoll));
+  }
+}
+
+// --- data
+
+TensorWindow::WorkPtr WindowOnHost::put(const at::Tensor& source, int peer, const Place& place,
+                                        std::optional<int> signal, const How& how) {
+  constexpr OpKind kind = OpKind::kPut;
+  checked_peer(kind, peer);
+  check_tensor(kind, "src", source);
+  Pieces pieces;
+  append_pieces(kind, place, source, &pieces);
+  const at::Tensor from = source.contiguous();
+  return run(kind, how, is_quick(peer, from.nbytes()), {}, {from},
+             [host = host_, peer, signal, pieces = std::move(pieces), data = bytes_of(from)](int64_t timeout) {
+               const hostccl::WindowSignal one{signal.value_or(0), hostccl::SignalChange::kAdd, 1};
+               return host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+                 return api.window_put(window, peer, pieces.data(), pieces.size(), data, signal ? &one : nullptr,
+                                       timeout);
+               });
+             });
+}
+
+TensorWindow::WorkPtr WindowOnHost::get(const at::Tensor& destination, int peer, const Place& place, const How& how) {
+  constexpr OpKind kind = OpKind::kGet;
+  checked_peer(kind, peer);
+  check_tensor(kind, "dst", destination);
+  Pieces pieces;
+  append_pieces(kind, place, destination, &pieces);
+  const at::Tensor to =
+      destination.is_contiguous() ? destination : at::empty(destination.sizes(), destination.options());
+  return run(kind, how, is_quick(peer, to.nbytes()), {destination}, {to},
+             [host = host_, peer, pieces = std::move(pieces), to, destination](int64_t timeout) {
+               Error error = host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+                 return api.window_get(window, peer, pieces.data(), pieces.size(), to.data_ptr(), timeout);
+               });
+               if (!error && !to.is_same(destination)) copy_without_grad(destination, to);
+               return error;
+             });
+}
+
+TensorWindow::WorkPtr WindowOnHost::put_v(const std::vector<at::Tensor>& sources, int peer,
+                                          const std::vector<Place>& places, std::optional<int> signal, const How& how) {
+  constexpr OpKind kind = OpKind::kPut;
+  checked_peer(kind, peer);
+  check_same_length("put_v", "srcs", sources.size(), places.size());
+  std::vector<Part> parts;
+  TensorList kept;
+  size_t bytes = 0;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    check_tensor(kind, "src", sources[i]);
+    kept.push_back(sources[i].contiguous());
+    parts.push_back({bytes_of(kept.back()), {}});
+    append_pieces(kind, places[i], sources[i], &parts.back().pieces);
+    bytes += kept.back().nbytes();
+  }
+  return run(kind, how, is_quick(peer, bytes), {}, kept,
+             [host = host_, peer, signal, parts = std::move(parts)](int64_t timeout) {
+               const hostccl::WindowSignal one{signal.value_or(0), hostccl::SignalChange::kAdd, 1};
+               return host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+                 for (const Part& part : parts) {
+                   const EngineResult result = api.window_put(window, peer, part.pieces.data(), part.pieces.size(),
+                                                              part.data, nullptr, timeout);
+                   if (result != nccl_abi::kSuccess) return result;
+                 }
+                 return signal ? api.window_signal(window, peer, &one, timeout) : nccl_abi::kSuccess;
+               });
+             });
+}
+
+TensorWindow::WorkPtr WindowOnHost::get_v(const std::vector<at::Tensor>& destinations, int peer,
+                                          const std::vector<Place>& places, const How& how) {
+  constexpr OpKind kind = OpKind::kGet;
+  checked_peer(kind, peer);
+  check_same_length("get_v", "dsts", destinations.size(), places.size());
+  std::vector<Part> parts;
+  TensorList kept, outputs;
+  size_t bytes = 0;
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    const at::Tensor& to = destinations[i];
+    check_tensor(kind, "dst", to);
+    kept.push_back(to.is_contiguous() ? to : at::empty(to.sizes(), to.options()));
+    outputs.push_back(to);
+    parts.push_back({bytes_of(kept.back()), {}});
+    append_pieces(kind, places[i], to, &parts.back().pieces);
+    bytes += to.nbytes();
+  }
+  return run(kind, how, is_quick(peer, bytes), outputs, kept,
+             [host = host_, peer, parts = std::move(parts), kept, outputs](int64_t timeout) {
+               Error error = host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+                 EngineResult result = nccl_abi::kSuccess;
+                 for (const Part& part : parts) {
+                   result = api.window_get(window, peer, part.pieces.data(), part.pieces.size(), part.data, timeout);
+                   if (result != nccl_abi::kSuccess) break;
+                 }
+                 return result;
+               });
+               for (size_t i = 0; i < kept.size() && !error; ++i) {
+                 if (!kept[i].is_same(outputs[i])) copy_without_grad(outputs[i], kept[i]);
+               }
+               return error;
+             });
+}
+
+// --- updates
+
+TensorWindow::WorkPtr WindowOnHost::update(const at::Tensor& source, int peer, const Place& place, hostccl::WindowOp op,
+                                           const at::Tensor& old, const How& how) {
+  constexpr OpKind kind = OpKind::kAccumulate;
+  checked_peer(kind, peer);
+  check_tensor(kind, "src", source);
+  Pieces pieces;
+  append_pieces(kind, place, source, &pieces);
+  const at::Tensor from = source.contiguous();
+  TensorList outputs;
+  if (old.defined()) {
+    check_tensor(kind, "old", old);
+    if (old.sizes() != source.sizes() || !old.is_contiguous()) {
+      throw_value_error(traits(kind).name, "old is not one block with as many elements as src");
+    }
+    outputs.push_back(old);
+  }
+  return run(kind, how, is_quick(peer, from.nbytes()), outputs, {from},
+             [host = host_, peer, op, type = type_, pieces = std::move(pieces), data = bytes_of(from),
+              before = old.defined() ? old.data_ptr() : nullptr](int64_t timeout) {
+               return host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+                 return api.window_update(window, peer, pieces.data(), pieces.size(), type, op, data, before, timeout);
+               });
+             });
+}
+
+void WindowOnHost::update_one(const void* operand, int peer, int64_t offset, hostccl::WindowOp op, void* old,
+                              const How& how) {
+  constexpr OpKind kind = OpKind::kAccumulate;
+  checked_peer(kind, peer);
+  const WindowPiece piece = one(kind, offset);
+  run(kind, how, is_quick(peer, item_), {}, {}, [this, peer, piece, op, operand, old](int64_t timeout) {
+    return host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+      return api.window_update(window, peer, &piece, 1, type_, op, operand, old, timeout);
+    });
+  });
+}
+
+void WindowOnHost::compare_swap(const void* expected, const void* desired, int peer, int64_t offset, void* old,
+                                const How& how) {
+  constexpr OpKind kind = OpKind::kCompareSwap;
+  checked_peer(kind, peer);
+  const WindowPiece piece = one(kind, offset);
+  run(kind, how, is_quick(peer, item_), {}, {}, [this, peer, piece, expected, desired, old](int64_t timeout) {
+    return host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+      return api.window_compare_swap(window, peer, piece.offset, type_, expected, desired, old, timeout);
+    });
+  });
+}
+
+// --- completion, signals, locks
+
+TensorWindow::WorkPtr WindowOnHost::flush(std::optional<int> peer, const How& how) {
+  constexpr OpKind kind = OpKind::kFlush;
+  const int whom = peer ? checked_peer(kind, *peer) : -1;
+  const bool quick = !any_served_;
+  return run(kind, how, quick, {}, {}, [host = host_, whom](int64_t timeout) {
+    return host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+      return api.window_flush(window, whom, timeout);
+    });
+  });
+}
+
+TensorWindow::WorkPtr WindowOnHost::signal(int peer, int slot, int64_t value, hostccl::SignalChange change,
+                                           const How& how) {
+  constexpr OpKind kind = OpKind::kSignal;
+  checked_peer(kind, peer);
+  return run(kind, how, is_quick(peer, 0), {}, {},
+             [host = host_, peer, signal = hostccl::WindowSignal{slot, change, value}](int64_t timeout) {
+               return host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+                 return api.window_signal(window, peer, &signal, timeout);
+               });
+             });
+}
+
+TensorWindow::WorkPtr WindowOnHost::wait_signal(std::vector<int> peers, bool all_of, int slot, int64_t count,
+                                                size_t* which, const How& how) {
+  constexpr OpKind kind = OpKind::kWaitSignal;
+  for (const int peer : peers) checked_peer(kind, peer);
+  return run(kind, how, false, {}, {},
+             [host = host_, peers = std::move(peers), all_of, slot, count, which](int64_t timeout) {
+               return host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+                 return api.window_wait_signal(window, peers.data(), peers.size(), all_of ? 1 : 0, slot, count, timeout,
+                                               which);
+               });
+             });
+}
+
+int64_t WindowOnHost::read_signal(int peer, int slot) {
+  constexpr OpKind kind = OpKind::kSignal;
+  checked_peer(kind, peer);
+  check_generation(kind);
+  int64_t value = 0;
+  throw_if(host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+    return api.window_read_signal(window, peer, slot, &value);
+  }));
+  return value;
+}
+
+int WindowOnHost::lock(int peer, bool shared, const How& how) {
+  constexpr OpKind kind = OpKind::kLock;
+  checked_peer(kind, peer);
+  int broken = -1;
+  run(kind, how, false, {}, {}, [this, peer, shared, &broken](int64_t timeout) {
+    return host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+      return api.window_lock(window, peer, shared ? 1 : 0, timeout, &broken);
+    });
+  });
+  return broken;
+}
+
+void WindowOnHost::unlock(int peer, bool shared, const How& how) {
+  constexpr OpKind kind = OpKind::kUnlock;
+  checked_peer(kind, peer);
+  run(kind, how, is_quick(peer, 0), {}, {}, [this, peer, shared](int64_t timeout) {
+    return host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+      return api.window_unlock(window, peer, shared ? 1 : 0, timeout);
+    });
+  });
+}
+
+// --- memory, life
+
+hostccl::WindowAttr WindowOnHost::attr(int peer) const {
+  checked_peer(OpKind::kWindow, peer);
+  hostccl::WindowAttr attr{};
+  throw_if(host_->call(OpKind::kWindow, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+    return api.window_attr(window, peer, &attr);
+  }));
+  return attr;
+}
+
+at::Tensor WindowOnHost::remote(int peer) {
+  constexpr OpKind kind = OpKind::kWindow;
+  checked_peer(kind, peer);
+  check_generation(kind);
+  if (peer == rank()) return local_;
+  void* data = nullptr;
+  void* hold = nullptr;
+  throw_if(host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+    return api.window_map(window, peer, &data, &hold);
+  }));
+  const auto unmap = group_->engine().windows.window_unmap;
+  const auto elements = static_cast<int64_t>(attr(peer).bytes / item_);
+  // With the shape of ours, if it has as many elements.
+  const std::vector<int64_t> flat{elements};
+  const at::IntArrayRef sizes = elements == local_.numel() ? local_.sizes() : at::IntArrayRef(flat);
+  return at::from_blob(data, sizes, [unmap, hold](void*) { unmap(hold); }, local_.options().requires_grad(false));
+}
+
+void WindowOnHost::close(bool together, const How& how) {
+  if (is_closed()) return;
+  const int64_t timeout = timeout_of(how);
+  if (together && !is_stale()) wait_for_queued(how);
+  const ReleaseGil gil;
+  throw_if(host_->close(together && !is_stale(), timeout));
+}
+
+}  // namespace pycomms::c10d_backend
