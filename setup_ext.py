@@ -108,8 +108,9 @@ class BuildExt(BuildExtension):
         return (ROOT if self.inplace else Path(self.build_lib)) / "pycomms" / "lib" / "libhostccl.so"
 
     def _build_hostccl(self) -> None:
-        build = Path(self.build_temp) / "cmake"
-        _run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPYCOMMS_TESTS=OFF")
+        # No Python and no torch in it. Configured as for the C++ tests and the emulator, which find it compiled there.
+        build = ROOT / "build" / "plain"
+        _run("cmake", "-S", ROOT, "-B", build, "-G", "Ninja")
         _run("cmake", "--build", build, "--target", "hostccl", "--parallel", jobs())
         library = self._library()
         library.parent.mkdir(parents=True, exist_ok=True)
