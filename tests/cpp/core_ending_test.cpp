@@ -1,5 +1,8 @@
 // How a communicator ends, over an engine whose every answer the test decides: aborted, shut down, left.
+#include <algorithm>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "core_fixture.h"
 
@@ -84,23 +87,29 @@ TEST(shutdown_soon_gives_up_a_receive_that_nobody_sends_to) {
   CHECK_EQ(state->cancelled.load(), 0);
 }
 
+// Together they take longer than shutdown() waits for one.
 TEST(shutdown_goes_on_while_receives_end_although_it_moves_none_itself) {
-  Fixture f;
-  constexpr int kMessages = 4;
-  std::vector<std::shared_ptr<OpState>> ops;
-  for (int i = 0; i < kMessages; ++i) ops.push_back(f.request(OpKind::kRecv));
-  Event over;
-  std::thread engine([&] {
-    for (int i = 0; i < kMessages; ++i) {
-      if (over.came_within(300 * kMillisecond)) return;
-      state->end_requests(nccl_abi::kSuccess, 1);
-    }
-  });
-  const bool in_order = f.communicator->shutdown();
-  over.come();
-  engine.join();
-  CHECK(in_order);
-  for (const auto& op : ops) CHECK(op->outcome() == Outcome::kDone);
+  constexpr int kMessages = 8;
+  const auto all_came = [] {
+    Fixture f;
+    std::vector<std::shared_ptr<OpState>> ops;
+    for (int i = 0; i < kMessages; ++i) ops.push_back(f.request(OpKind::kRecv));
+    Event over;
+    std::thread engine([&] {
+      for (int i = 0; i < kMessages; ++i) {
+        if (over.came_within(100 * kMillisecond)) return;
+        state->end_requests(nccl_abi::kSuccess, 1);
+      }
+    });
+    const bool in_order = f.communicator->shutdown();
+    over.come();
+    engine.join();
+    const auto is_done = [](const auto& op) { return op->outcome() == Outcome::kDone; };
+    return in_order && std::all_of(ops.begin(), ops.end(), is_done);
+  };
+  // Where the engine's thread gets no core for half a second shutdown() is right to give up: that says nothing.
+  int tries = 5;
+  while (!all_came()) CHECK(--tries > 0);
 }
 
 TEST(shutdown_waits_for_callbacks) {

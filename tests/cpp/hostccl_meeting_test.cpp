@@ -206,7 +206,7 @@ TEST(a_convener_that_dies_before_it_opens_is_named) {
 TEST(a_member_that_lives_and_does_not_come_is_named_at_the_deadline) {
   Bystander idle;
   const std::string address = my_address();
-  constexpr int64_t kSoon = 200 * pycomms::kMillisecond;
+  constexpr int64_t kSoon = pycomms::kSecond;  // rank 0 itself has to come by then
   const UniqueId id = meeting(address, "idle");
   convene_all(id, {address, idle.address}, kSoon);
   CommHandle comm = begin_joining(id, 0, 2, kSoon);
@@ -249,7 +249,8 @@ TEST(an_exchange_brings_what_each_has_to_all) {
     const Result late = hostcclExchange(comm, &mine, all.data(), sizeof(int), 50'000'000, missing.data(), &nmissing);
     left.fetch_add(1, std::memory_order_release);
     expect(late == kTimeout && nmissing >= 1, "told");
-    expect(rank != 0 || missing[0] == 2, "and who");
+    // Rank 1 may have come too late for rank 0, where the machine is slow.
+    expect(rank != 0 || missing[static_cast<size_t>(nmissing - 1)] == 2, "and who");
   });
   CHECK_EQ(errors, std::string());
 }
