@@ -208,6 +208,7 @@ void check_type(DataType type) {
     if (!hostccl::supports(type, reduction)) continue;
     for (size_t n : {1, 2, 3, 4, 7}) {
       for (size_t count : {0, 1, 3, 15, 16, 17, 63, 64, 65, 1000, 4097}) {
+        if (check::kDetectsRaces && count != 3 && count != 65) continue;
         std::vector<Bytes> inputs;
         for (size_t j = 0; j < n; ++j) inputs.push_back(random_elements(type, count, random));
         const Bytes want = reference::reduce(type, reduction, inputs, count, factors);
