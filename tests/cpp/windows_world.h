@@ -50,13 +50,19 @@ class Rank {
   explicit Rank(const net::SocketOptions& socket) : endpoint(net_test::start_endpoint(4, {}, socket)) {}
   ~Rank() {
     if (origin) origin->stop(soon());
+    service.reset();  // it looks for windows
   }
 
   void join(int rank, const std::vector<net::Address>& addresses, std::vector<std::atomic<bool>>& dead) {
     const int nranks = static_cast<int>(addresses.size());
     rank_ = rank;
     nranks_ = nranks;
-    service = must(WindowService::start({endpoint, kTopic, kKey, rank, nranks, [this](uint32_t id) { return find(id); },
+    service = must(WindowService::start({endpoint, kTopic, kKey, rank, nranks,
+                                         [this](uint32_t id) {
+                                           if (is_held) is_met = true;
+                                           while (is_held) std::this_thread::yield();
+                                           return find(id);
+                                         },
                                          [&dead](int who) { return dead[static_cast<size_t>(who)].load(); }}));
     origin = std::make_unique<WindowOrigin>(
         WindowOriginOptions{endpoint, kTopic, kKey, rank, addresses, [this](int peer) {
@@ -79,7 +85,7 @@ class Rank {
     }
     CHECK(service->wait_until_unused(id, soon()));
   }
-  std::shared_ptr<const WindowMemory> find(uint32_t id) const {
+  std::shared_ptr<WindowMemory> find(uint32_t id) const {
     const std::lock_guard lock(mutex_);
     const auto found = windows_.find(id);
     return found == windows_.end() ? nullptr : found->second;
@@ -92,6 +98,8 @@ class Rank {
   const std::shared_ptr<net::Endpoint> endpoint;
   std::unique_ptr<WindowService> service;
   std::unique_ptr<WindowOrigin> origin;
+  std::atomic<bool> is_held{false};  // the service does not go on
+  std::atomic<bool> is_met{false};   // and somebody has noticed
 
  private:
   int rank_ = 0;
