@@ -2,7 +2,9 @@
 // shared memory. Must not know: what is tested.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +28,9 @@ using pycomms::Deadline;
 using pycomms::Status;
 
 inline const net::Bytes16 kTopic = net_test::bytes16(1), kKey = net_test::bytes16(100);
+
+// Connections on which little is enough to fill them.
+inline constexpr net::SocketOptions kNarrow{64 << 10, 64 << 10};
 
 inline Deadline soon() { return Deadline::after(kPatience); }
 
@@ -55,7 +60,6 @@ class Rank {
 
   void join(int rank, const std::vector<net::Address>& addresses, std::vector<std::atomic<bool>>& dead) {
     const int nranks = static_cast<int>(addresses.size());
-    rank_ = rank;
     nranks_ = nranks;
     service = must(WindowService::start({endpoint, kTopic, kKey, rank, nranks,
                                          [this](uint32_t id) {
@@ -102,7 +106,6 @@ class Rank {
   std::atomic<bool> is_met{false};   // and somebody has noticed
 
  private:
-  int rank_ = 0;
   int nranks_ = 0;
   mutable std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<WindowMemory>> windows_;
@@ -111,12 +114,15 @@ class Rank {
 
 class World {
  public:
-  explicit World(int nranks, const net::SocketOptions& socket = {}) : dead_(static_cast<size_t>(nranks)) {
-    for (int rank = 0; rank < nranks; ++rank) {
+  explicit World(int nranks, const net::SocketOptions& socket = {}) : World(nranks, nranks, socket) {}
+  // present: so many of the first ranks are really there.
+  World(int nranks, int present, const net::SocketOptions& socket = {})
+      : dead_(static_cast<size_t>(nranks)), addresses_(static_cast<size_t>(nranks)) {
+    for (int rank = 0; rank < present; ++rank) {
       ranks_.push_back(std::make_unique<Rank>(socket));
-      addresses_.push_back(ranks_.back()->endpoint->address());
+      addresses_[static_cast<size_t>(rank)] = ranks_.back()->endpoint->address();
     }
-    for (int rank = 0; rank < nranks; ++rank) (*this)[rank].join(rank, addresses_, dead_);
+    for (int rank = 0; rank < present; ++rank) (*this)[rank].join(rank, addresses_, dead_);
   }
   Rank& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   const std::vector<net::Address>& addresses() const { return addresses_; }
@@ -138,6 +144,17 @@ std::span<T> elements_of(const WindowMemory& memory) {
   return {reinterpret_cast<T*>(memory.data), memory.bytes / sizeof(T)};
 }
 
-inline std::span<const std::byte> bytes_of(const WindowMemory& memory) { return {memory.data, memory.bytes}; }
+inline bool holds(const WindowMemory& memory, std::span<const std::byte> data) {
+  return memory.bytes == data.size() && (data.empty() || std::memcmp(memory.data, data.data(), data.size()) == 0);
+}
+
+// As different at every place as it need be, and made fast.
+inline std::vector<std::byte> large_pattern(size_t bytes, uint64_t seed) {
+  constexpr size_t kPeriod = 100'003;
+  const auto once = pattern(std::min(bytes, kPeriod), seed);
+  std::vector<std::byte> data(bytes);
+  for (size_t at = 0; at < bytes; at += kPeriod) std::memcpy(&data[at], once.data(), std::min(kPeriod, bytes - at));
+  return data;
+}
 
 }  // namespace windows_test
