@@ -57,35 +57,42 @@ bool ClientLocks::forgo(uint64_t number) {
   return true;
 }
 
+void ClientLocks::end_wait(Waiting& each, WindowVerdict verdict, int rank) {
+  each.attempt->give_up();
+  each.attempt.reset();
+  each.memory.reset();
+  each.reply = WindowReply{each.request, verdict, rank, {}};
+}
+
+void ClientLocks::end_wait_in_vain(Waiting& each, int64_t now) {
+  if (each.reply) return;
+  if (each.memory->is_closed()) return end_wait(each, WindowVerdict::kClosed);
+  if (each.deadline.passed(now)) end_wait(each, WindowVerdict::kTimeout, each.attempt->holder());
+}
+
 std::optional<WindowReply> ClientLocks::look(int64_t now, size_t& next) {
-  while (next < waiting_.size()) {
-    const auto each = waiting_.begin() + static_cast<ptrdiff_t>(next);
-    std::optional<WindowReply> reply;
-    if (each->memory == nullptr || each->memory->is_closed()) {
-      reply = WindowReply{each->request, WindowVerdict::kClosed, -1, {}};
-    } else if (each->attempt->try_now()) {
-      reply = got(each->request, each->memory, each->attempt->broken());
-    } else if (each->deadline.passed(now)) {
-      const int holder = each->attempt->holder();
-      each->attempt->give_up();
-      reply = WindowReply{each->request, WindowVerdict::kTimeout, holder, {}};
+  for (; next < waiting_.size(); ++next) {
+    Waiting& each = waiting_[next];
+    if (!each.reply && !each.memory->is_closed() && each.attempt->try_now()) {
+      each.reply = got(each.request, each.memory, each.attempt->broken());
     }
-    if (reply) {
-      waiting_.erase(each);
-      return reply;
-    }
-    ++next;
+    end_wait_in_vain(each, now);
+    if (!each.reply) continue;
+    std::optional<WindowReply> reply = std::move(each.reply);
+    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(next));
+    return reply;
   }
   return std::nullopt;
+}
+
+void ClientLocks::expire(int64_t now) {
+  for (Waiting& each : waiting_) end_wait_in_vain(each, now);
 }
 
 void ClientLocks::release(uint32_t window) {
   std::erase_if(held_, [&](const Held& each) { return each.window == window; });
   for (Waiting& each : waiting_) {
-    if (each.request.window != window || each.memory == nullptr) continue;
-    each.attempt->give_up();
-    each.attempt.reset();
-    each.memory.reset();
+    if (each.request.window == window && !each.reply) end_wait(each, WindowVerdict::kClosed);
   }
 }
 

@@ -43,6 +43,9 @@ class ClientLocks {
   // Tries each of those that wait once, until one of them has its answer. `next`: where to go on, at first 0.
   std::optional<WindowReply> look(int64_t now, size_t& next);
 
+  // For a client that cannot be answered now: those whose time is over want the lock no more.
+  void expire(int64_t now);
+
   // The window is not touched any more; who waits for its lock is told so by look().
   void release(uint32_t window);
 
@@ -52,6 +55,7 @@ class ClientLocks {
     std::shared_ptr<const WindowMemory> memory;  // shared: the owner may close the window meanwhile
     std::unique_ptr<WindowLockAttempt> attempt;
     pycomms::Deadline deadline;
+    std::optional<WindowReply> reply = std::nullopt;  // once it waits no more, and the two before are gone
   };
   struct Held {
     uint64_t number;
@@ -60,6 +64,8 @@ class ClientLocks {
     std::shared_ptr<const WindowMemory> memory;
   };
 
+  static void end_wait(Waiting& each, WindowVerdict verdict, int rank = -1);
+  static void end_wait_in_vain(Waiting& each, int64_t now);
   WindowReply got(const WindowRequest& request, std::shared_ptr<const WindowMemory> memory, int broken);
 
   const int client_;

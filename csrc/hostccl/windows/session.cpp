@@ -25,7 +25,10 @@ WindowSession::WindowSession(WindowHost& host, int client, net::Descriptor socke
 WindowSession::Outcome WindowSession::advance() {
   budget_ = kBurst;
   is_drained_ = false;
-  if (is_blocked_ && !send()) return is_blocked_ ? Outcome::kIdle : Outcome::kEnded;
+  if (is_blocked_ && !send()) {
+    if (locks_are_due_) locks_.expire(pycomms::now_ns());
+    return is_blocked_ ? Outcome::kIdle : Outcome::kEnded;
+  }
   for (;;) {
     if (locks_are_due_) answer_locks();
     switch (step()) {
