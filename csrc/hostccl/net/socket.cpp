@@ -15,7 +15,8 @@ using pycomms::Status;
 
 constexpr int kBacklog = 4096;
 
-void set(const Fd& socket, int level, int option, int value) {
+template <typename Socket>
+void set(const Socket& socket, int level, int option, int value) {
   // A kernel that refuses costs speed, not correctness.
   static_cast<void>(setsockopt(socket.get(), level, option, &value, sizeof(value)));
 }
@@ -26,9 +27,14 @@ void set_buffers(const Fd& socket, const SocketOptions& options) {
   if (options.receive_buffer > 0) set(socket, SOL_SOCKET, SO_RCVBUF, options.receive_buffer);
 }
 
+template <typename Socket>
+void bound_silence(const Socket& socket, int64_t unanswered_ns) {
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(unanswered_ns / pycomms::kMillisecond));
+}
+
 void prepare(const Fd& socket, const SocketOptions& options) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(options.unanswered_ns / pycomms::kMillisecond));
+  bound_silence(socket, options.unanswered_ns);
 }
 
 Fd new_socket(const Address& address) {
@@ -38,6 +44,12 @@ Fd new_socket(const Address& address) {
 ssize_t result_of(ssize_t moved) {
   if (moved >= 0) return moved;
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+}
+
+ssize_t result_of_receiving(ssize_t got) {
+  if (got != 0) return result_of(got);
+  errno = 0;
+  return -1;
 }
 
 }  // namespace
@@ -116,14 +128,25 @@ ssize_t send_some(const Descriptor& socket, std::span<const std::byte> data) {
   return result_of(send(socket.get(), data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-ssize_t receive_some(const Descriptor& socket, std::span<std::byte> space) {
-  const ssize_t got = recv(socket.get(), space.data(), space.size(), MSG_DONTWAIT);
-  if (got > 0 || space.empty()) return got;
-  if (got == 0) {
-    errno = 0;
-    return -1;
-  }
-  return result_of(got);
+ssize_t send_gathered(const Descriptor& socket, std::span<const iovec> data) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(data.data());
+  message.msg_iovlen = data.size();
+  return result_of(sendmsg(socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT));
 }
+
+ssize_t receive_some(const Descriptor& socket, std::span<std::byte> space) {
+  if (space.empty()) return 0;
+  return result_of_receiving(recv(socket.get(), space.data(), space.size(), MSG_DONTWAIT));
+}
+
+ssize_t receive_scattered(const Descriptor& socket, std::span<const iovec> space) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(space.data());
+  message.msg_iovlen = space.size();
+  return result_of_receiving(recvmsg(socket.get(), &message, MSG_DONTWAIT));
+}
+
+void set_unanswered(const Descriptor& socket, int64_t ns) { bound_silence(socket, ns); }
 
 }  // namespace hostccl::net

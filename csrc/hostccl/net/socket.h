@@ -2,6 +2,8 @@
 // Any thread; thin shells over system calls. Must not know: what is said over them.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstdint>
 #include <span>
 
@@ -46,5 +48,11 @@ size_t segment_bytes(const Descriptor& socket);
 // Bytes moved; 0: none for now; -1: the connection has ended, errno tells why (0: orderly, by the other side).
 ssize_t send_some(const Descriptor& socket, std::span<const std::byte> data);
 ssize_t receive_some(const Descriptor& socket, std::span<std::byte> space);
+// The same with several runs of memory in one call.
+ssize_t send_gathered(const Descriptor& socket, std::span<const iovec> data);
+ssize_t receive_scattered(const Descriptor& socket, std::span<const iovec> space);
+
+// See SocketOptions::unanswered_ns; 0: as the kernel has it, which bears with a reader that pauses for any time.
+void set_unanswered(const Descriptor& socket, int64_t ns);
 
 }  // namespace hostccl::net
