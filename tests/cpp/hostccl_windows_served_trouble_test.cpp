@@ -140,11 +140,11 @@ TEST(strangers_and_doubles_are_refused) {
   const auto dial = [&](const net::Introduction& who, int64_t patience) {
     return net::dial_and_wait(who, world.addresses()[1], 0, {}, Deadline::after(patience)).status();
   };
-  CHECK(dial({kTopic, net_test::bytes16(3), 0, 1}, 2 * kMoment).code() == Code::kTimeout);
-  CHECK(contains(dial({kTopic, kKey, 7, 1}, kPatience).message(), "another rank"));
-  CHECK(contains(dial({kTopic, kKey, 1, 1}, kPatience).message(), "another rank"));
+  CHECK(dial({window_topic(kTopic, 1), net_test::bytes16(3), 0, 1}, 2 * kMoment).code() == Code::kTimeout);
+  CHECK(contains(dial({window_topic(kTopic, 1), kKey, 7, 1}, kPatience).message(), "another rank"));
+  CHECK(contains(dial({window_topic(kTopic, 1), kKey, 1, 1}, kPatience).message(), "another rank"));
   must(world[0].origin->signal(1, 1, {}, soon()));
-  CHECK(contains(dial({kTopic, kKey, 0, 1}, kPatience).message(), "refused"));
+  CHECK(contains(dial({window_topic(kTopic, 1), kKey, 0, 1}, kPatience).message(), "refused"));
   must(world[0].origin->signal(1, 1, {0, SignalChange::kSet, 5}, soon()));
   must(world[0].origin->flush(1, soon()));
   CHECK_EQ(memory.layout.signal(memory.block, 0, 0).load(), 5);

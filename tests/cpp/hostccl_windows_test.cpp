@@ -394,4 +394,58 @@ TEST(memory_can_be_mapped_for_longer_than_the_window) {
            std::string());
 }
 
+// Nobody can map it: the service of each rank does what the others ask for.
+TEST(private_memory_is_served) {
+  constexpr int kRanks = 3;
+  CHECK_EQ(run_world(kRanks,
+                     [](int rank, nccl_abi::CommHandle comm) {
+                       std::vector<int64_t> memory(1 << 16, rank);
+                       WindowHandle window = nullptr;
+                       expect_success(
+                           hostcclWindowCreate(comm, memory.data(), memory.size() * 8, nullptr, kPatience, &window),
+                           "create");
+                       const int right = (rank + 1) % kRanks, left = (rank + kRanks - 1) % kRanks;
+                       WindowAttr attr{};
+                       expect_success(hostcclWindowAttr(window, right, &attr), "attr");
+                       expect(attr.reach == WindowReach::kServed && attr.data == nullptr, "served");
+                       const std::vector<int64_t> mine(memory.size() - 1, rank + 10);
+                       const WindowPiece piece{8, mine.size() * 8};
+                       const WindowSignal signal = one(1);
+                       expect_success(hostcclWindowPut(window, right, &piece, 1, mine.data(), &signal, kPatience),
+                                      "put");
+                       expect_success(hostcclWindowWaitSignal(window, &left, 1, 1, 1, 1, kPatience, nullptr), "wait");
+                       expect(memory[1] == left + 10 && memory.back() == left + 10, "what left has put");
+                       const WindowPiece first{0, 8};
+                       const int64_t add = 1;
+                       int64_t old = -1;
+                       for (int i = 0; i < 300; ++i) {
+                         expect_success(hostcclWindowUpdate(window, 0, &first, 1, nccl_abi::kInt64, WindowOp::kSum,
+                                                            &add, &old, kPatience),
+                                        "update");
+                       }
+                       int broken = 0;
+                       expect_success(hostcclWindowLock(window, 1, 0, kPatience, &broken), "lock");
+                       expect_success(hostcclWindowGet(window, 1, &first, 1, &old, kPatience), "get");
+                       ++old;
+                       expect_success(hostcclWindowPut(window, 1, &first, 1, &old, nullptr, kPatience), "put");
+                       expect_success(hostcclWindowUnlock(window, 1, 0, kPatience), "unlock");
+                       expect_success(hostcclWindowFlush(window, -1, kPatience), "flush");
+                       expect_success(hostcclBarrier(comm, nullptr), "barrier");
+                       if (rank == 0) expect(memory[0] == 3 * 300, "no update was lost");
+                       if (rank == 1) expect(memory[0] == 1 + 3, "the lock keeps others out");
+                       const WindowPiece beyond{memory.size() * 8, 1};
+                       expect(hostcclWindowPut(window, right, &beyond, 1, mine.data(), nullptr, kPatience) ==
+                                  nccl_abi::kInvalidArgument,
+                              "out of bounds");
+                       void* data = nullptr;
+                       void* hold = nullptr;
+                       expect(hostcclWindowMap(window, right, &data, &hold) == nccl_abi::kInvalidArgument &&
+                                  last_says("private memory"),
+                              "it cannot be mapped");
+                       expect_success(hostcclWindowClose(window, 1, kPatience), "close");
+                       hostcclWindowFree(window);
+                     }),
+           std::string());
+}
+
 CHECK_MAIN()

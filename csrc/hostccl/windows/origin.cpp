@@ -36,12 +36,12 @@ void add_signal(WindowRequest& head, const WindowSignal& signal) {
 WindowOrigin::WindowOrigin(WindowOriginOptions options) : options_(std::move(options)) {
   for (size_t peer = 0; peer < options_.addresses.size(); ++peer) {
     const int rank = static_cast<int>(peer);
-    channels_.push_back(
-        std::make_unique<WindowChannel>(WindowChannelOptions{{options_.topic, options_.key, options_.rank, rank},
-                                                             options_.addresses[peer],
-                                                             options_.endpoint->address().scope(),
-                                                             options_.endpoint->socket_options(),
-                                                             [this, rank] { return trouble_with(rank); }}));
+    channels_.push_back(std::make_unique<WindowChannel>(
+        WindowChannelOptions{{window_topic(options_.topic, rank), options_.key, options_.rank, rank},
+                             options_.addresses[peer],
+                             options_.endpoint->address().scope(),
+                             options_.endpoint->socket_options(),
+                             [this, rank] { return trouble_with(rank); }}));
   }
 }
 

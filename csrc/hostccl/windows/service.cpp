@@ -49,8 +49,9 @@ pycomms::Result<std::unique_ptr<WindowService>> WindowService::start(WindowServi
   auto thread = pycomms::start_thread("pycomms-windows", [raw] { raw->run(); });
   if (!thread.is_ok()) return thread.status();
   service->thread_ = thread.take();
-  auto registration = raw->options_.endpoint->serve({raw->options_.topic, raw->options_.key, raw->options_.rank,
-                                                     [raw](net::Arrival a) { raw->on_arrival(std::move(a)); }});
+  auto registration =
+      raw->options_.endpoint->serve({window_topic(raw->options_.topic, raw->options_.rank), raw->options_.key,
+                                     raw->options_.rank, [raw](net::Arrival a) { raw->on_arrival(std::move(a)); }});
   if (!registration.is_ok()) return registration.status();
   service->registration_ = registration.take();
   return service;

@@ -6,10 +6,21 @@
 #include "base/fork.h"
 #include "hostccl/failures.h"
 #include "hostccl/windows/network.h"
+#include "hostccl/windows/report.h"
 
 namespace hostccl {
 using pycomms::Code;
 using pycomms::Status;
+
+namespace {
+
+// What each rank tells before windows are served.
+struct Introduction {
+  uint8_t serves;
+  net::Address::Encoded address;
+};
+
+}  // namespace
 
 WindowSite::WindowSite(Means means)
     : means_(std::move(means)),
@@ -25,9 +36,7 @@ bool WindowSite::is_foreign() const { return fork_generation_ != pycomms::fork_g
 bool WindowSite::stop(pycomms::Deadline deadline) {
   gate_.close();
   if (!gate_.wait_until_empty(deadline)) return false;
-  remote_.store(nullptr, std::memory_order_release);
-  network_.reset();
-  return true;
+  return network_ == nullptr || network_->stop(deadline);
 }
 
 std::string WindowSite::words_for_death_of(int rank) const {
@@ -62,7 +71,47 @@ Status WindowSite::tell_all(const Report& mine, int64_t timeout_ns, std::vector<
   return {is_death ? Code::kPeerFailure : Code::kCancelled, std::string(doing) + ": " + failure.text};
 }
 
-Status WindowSite::connect(int64_t) { return {Code::kSystem, "not connected"}; }
+// All ranks are here, or none has been before.
+Status WindowSite::connect(int64_t timeout_ns) {
+  if (remote() != nullptr) return Status::ok();
+  auto started = WindowNetwork::start({.secret = means_.secret,
+                                       .rank = rank_,
+                                       .nranks = nranks_,
+                                       .find = [this](uint32_t number) { return find(number); },
+                                       .is_dead = [this](int rank) { return is_dead(rank); },
+                                       .trouble = [this](int peer) { return trouble_while_waiting(peer); }});
+  Introduction mine{};
+  if (started.is_ok()) {
+    network_ = started.take();
+    mine = {1, network_->address().encode()};
+  }
+  std::vector<Report> reports;
+  PYCOMMS_RETURN_IF_ERROR(tell_all(to_report(mine), timeout_ns, &reports, "connecting the windows of several hosts"));
+  if (!started.is_ok()) return started.status();
+  std::vector<net::Address> addresses;
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    const auto theirs = from_report<Introduction>(reports[rank]);
+    auto address = net::Address::decode(theirs.address);
+    if (theirs.serves == 0 || !address.is_ok()) {
+      network_.reset();
+      return {Code::kSystem, "rank " + std::to_string(rank) + " cannot serve its windows: its own error says why"};
+    }
+    addresses.push_back(address.value());
+  }
+  network_->introduce(std::move(addresses));
+  remote_.store(&network_->remote(), std::memory_order_release);
+  return Status::ok();
+}
+
+Status WindowSite::trouble_while_waiting(int peer) const {
+  constexpr int64_t kAskHookEvery = 50 * pycomms::kMillisecond;
+  PYCOMMS_RETURN_IF_ERROR(trouble_with(peer));
+  thread_local int64_t asked_hook = 0;
+  const int64_t now = pycomms::now_ns();
+  if (now - asked_hook < kAskHookEvery) return Status::ok();
+  asked_hook = now;
+  return is_interrupted() ? Status(Code::kInterrupted, "interrupted") : Status::ok();
+}
 
 void WindowSite::add(uint32_t number, std::shared_ptr<const WindowMemory> memory) {
   std::lock_guard lock(mutex_);
@@ -70,16 +119,12 @@ void WindowSite::add(uint32_t number, std::shared_ptr<const WindowMemory> memory
 }
 
 bool WindowSite::remove(uint32_t number, pycomms::Deadline deadline) {
-  std::weak_ptr<const WindowMemory> memory;
   {
     std::lock_guard lock(mutex_);
-    const auto found = windows_.find(number);
-    if (found == windows_.end()) return true;
-    memory = found->second;
-    windows_.erase(found);
+    windows_.erase(number);
   }
-  static_cast<void>(deadline);
-  return true;
+  const pycomms::GateHolder inside(gate_);  // otherwise stop() sees to it
+  return !inside || network_ == nullptr || network_->service().wait_until_unused(number, deadline);
 }
 
 std::shared_ptr<const WindowMemory> WindowSite::find(uint32_t number) const {

@@ -77,6 +77,7 @@ class WindowSite {
     return !hostccl::is_dead(block.life) && block.presence.load(std::memory_order_relaxed) == Presence::kPresent;
   }
   pycomms::Status look_for_trouble(int peer) const;
+  pycomms::Status trouble_while_waiting(int peer) const;  // Ctrl-C is trouble, too
 
   const Means means_;
   const int rank_;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "hostccl/shared_buffers.h"
+#include "hostccl/windows/report.h"
 #include "hostccl/windows/window.h"
 
 namespace hostccl {
@@ -26,26 +26,11 @@ struct Offer {
   SharedLocation data;  // fd -1: private memory
   char trouble[80];     // why this rank cannot take part; empty: it can
 };
-static_assert(sizeof(Offer) <= kReportBytes && std::is_trivially_copyable_v<Offer>);
 
 // And second.
 struct Verdict {
   uint8_t reaches_all;  // by loads and stores
 };
-
-template <typename T>
-Report to_report(const T& value) {
-  Report report{};
-  std::memcpy(report.data(), &value, sizeof(value));
-  return report;
-}
-
-template <typename T>
-T from_report(const Report& report) {
-  T value;
-  std::memcpy(&value, report.data(), sizeof(value));
-  return value;
-}
 
 // Null when it cannot be mapped here: another user's process, another container.
 std::shared_ptr<pycomms::SharedMapping> map_location(int pid, const SharedLocation& location, size_t bytes) {

@@ -2,6 +2,8 @@
 
 #include "hostccl/kernels/kernels.h"
 
+#include "hostccl/net/siphash.h"
+
 namespace hostccl {
 namespace {
 
@@ -183,6 +185,10 @@ std::string check_answer(const WindowAnswer& answer, uint64_t last) {
   if (answer.rank < -1) return "a rank below -1 in an answer";
   if (answer.asked > 1 || answer.unused != 0) return "an answer with unknown flags";
   return {};
+}
+
+net::Bytes16 window_topic(const net::Bytes16& of_communicator, int rank) {
+  return net::derive(of_communicator, "rank " + std::to_string(rank));
 }
 
 }  // namespace hostccl

@@ -33,6 +33,9 @@ inline constexpr uint8_t kAnswered = 1;  // otherwise only an error is
 inline constexpr uint8_t kSignals = 2;   // a put: then the signal
 inline constexpr uint8_t kShared = 4;    // a lock
 
+// Ranks may be threads of one process, which has one endpoint: the service of each has a topic of its own.
+net::Bytes16 window_topic(const net::Bytes16& of_communicator, int rank);
+
 inline constexpr size_t kPiecesOfRequest = 256;
 inline constexpr uint64_t kWindowBytes = uint64_t{1} << 48;  // of a request, and where a window ends at the latest
 inline constexpr size_t kWindowWords = 256;                  // of the words that say why not
