@@ -78,9 +78,13 @@ TEST(who_waits_in_vain_is_told_who_has_it) {
   World world(3);
   WindowMemory& memory = world[0].open(1, 8);
   must(world[1].origin->lock(0, 1, false, nullptr, soon()));
-  const Status late = world[2].origin->lock(0, 1, false, nullptr, Deadline::after(10 * kMoment));
-  CHECK(late.code() == Code::kTimeout);
-  CHECK_EQ(late.message(), "the lock of window 1 of rank 0 was not to be had in time: rank 1 has it");
+  // On a machine that is busy the answer may come too late: then there is only our own clock to go by.
+  Status late;
+  CHECK(net_test::eventually([&] {
+    late = world[2].origin->lock(0, 1, false, nullptr, Deadline::after(10 * kMoment));
+    CHECK(late.code() == Code::kTimeout);
+    return late.message() == "the lock of window 1 of rank 0 was not to be had in time: rank 1 has it";
+  }));
   must(world[1].origin->unlock(0, 1, false, soon()));
   CHECK(is_free(memory));
   const Status twice = world[1].origin->unlock(0, 1, false, soon());

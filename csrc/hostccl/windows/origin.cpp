@@ -15,7 +15,7 @@ using pycomms::GateHolder;
 using pycomms::Status;
 
 // The target gives up a little before we do, so that it can say who has the lock.
-constexpr int64_t kLockMargin = 5 * pycomms::kMillisecond;
+constexpr int64_t kLockMargin = 50 * pycomms::kMillisecond;
 
 Status stopped() { return {Code::kInvalidState, "the windows of this communicator are closed here"}; }
 
@@ -170,7 +170,7 @@ Status WindowOrigin::lock(int peer, uint32_t window, bool shared, int* broken, D
     WindowRequest head = answered(WindowRequestKind::kLock, window);
     if (shared) head.flags |= kShared;
     const int64_t left = deadline.left();
-    head.value = left - std::min(left / 4, kLockMargin);
+    head.value = left - std::min(left / 8, kLockMargin);
     number = channel.next_number();
     channel.expect_lock(number);
     WindowRequests requests(head, {}, nullptr, 0, number);
