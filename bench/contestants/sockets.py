@@ -1,13 +1,15 @@
-"""The limit of windows between hosts: the same bytes over one bare TCP connection, with nothing around it."""
+"""The limit of windows between hosts: the same bytes over a bare TCP connection (native/sockets.cpp)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.contestants.base import Setting, Unavailable, free_port, python_rank
+from bench.contestants.base import Setting, Unavailable, free_port
 from bench.group import Launch
+from bench.native_build import build_program
 from bench.plan import ONE_SIDED, Op
+from launch._compiled import CompileError
 
 
 @dataclass(frozen=True)
@@ -20,22 +22,10 @@ class Sockets:
     def launches(self, setting: Setting) -> Sequence[Launch]:
         if not setting.hosts:
             raise Unavailable("it is a limit between hosts")
-        port = free_port()
-        return [
-            Launch(
-                argv=setting.place(
-                    rank,
-                    python_rank(
-                        "socket_rank",
-                        socket=setting.socket,
-                        contestant=self.name,
-                        rank=rank,
-                        address=setting.address,
-                        port=port,
-                        cores=setting.cores,
-                    ),
-                ),
-                env=setting.env(),
-            )
-            for rank in range(setting.world)
-        ]
+        try:
+            program = build_program("sockets", setting.cache)
+        except CompileError as err:
+            raise Unavailable(str(err)) from err
+        where = [setting.address, str(free_port())]
+        ranks = [[str(program), str(setting.socket), setting.cores, str(rank), *where] for rank in range(setting.world)]
+        return [Launch(argv=setting.place(rank, argv), env=setting.env()) for rank, argv in enumerate(ranks)]

@@ -1,9 +1,8 @@
-"""The benchmark of windows: who calls, what is checked, and the bare sockets that it is held against."""
+"""The benchmark of windows: who calls, what is checked, who takes part."""
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from bench.contestants import CONTESTANTS, Setting, Unavailable
 from bench.plan import ONE_SIDED, TWO_SIDED, Op, Timing, cases
 from bench.protocol import RELEASE, Command, Reply
 from bench.ranks.loop import Rank
-from bench.ranks.one_sided import ONE_SIDED_OPERATIONS, ORIGIN, TARGET, VALUE
+from bench.ranks.one_sided import ONE_SIDED_OPERATIONS, ORIGIN, TARGET
 from bench.ranks.operations import Operation
-from bench.ranks.socket_rank import SocketWindow, Target
 
 
 class Memory:
@@ -125,34 +123,6 @@ def test_the_target_rests_while_the_origin_is_timed() -> None:
 def test_copying_is_measured_beside_a_plain_copy() -> None:
     operation, _ = prepared(Op.RMA_COPY, ORIGIN)
     assert list(operation.beside) == ["plain copy_"]
-
-
-@pytest.fixture
-def connection() -> Iterator[tuple[socket.socket, Target]]:
-    ours, theirs = socket.socketpair()
-    target = Target(theirs)
-    target.start()
-    yield ours, target
-    ours.close()
-    target.join(timeout=30)
-    assert not target.is_alive()
-    theirs.close()
-
-
-def test_bare_sockets_carry_what_a_window_would(connection: tuple[socket.socket, Target]) -> None:
-    ours, target = connection
-    window = SocketWindow(ours, None, 1 << 20)
-    data = window.buffer(1 << 17)
-    window.get(data)()
-    assert (data == VALUE).all()
-    data[:] = np.arange(1 << 17)
-    window.put(data)()
-    assert (target.memory == data).all()
-    for value in (1, 2, 3):
-        window.fetch_add(1)()
-        assert window.old(None) == value - 1
-    window.compare_swap(3, 3)()
-    assert (window.old(None), int(target.memory[0])) == (3, 3)
 
 
 def test_sockets_are_for_hosts(tmp_path: Path) -> None:
