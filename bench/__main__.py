@@ -2,6 +2,7 @@
 
     python -m bench setup                     makes the peers' environments (MPICH, Open MPI, Intel MPI, oneCCL)
     python -m bench run [--quick] [...]       measures, prints the tables, writes --json and --plot
+    python -m bench rma [--quick] [...]       the same of windows: put, get, atomics from one rank into another's memory
     python -m bench report FILE [--plot P]    prints the tables of an earlier run
 
 docs/performance.md explains the figures.
@@ -31,7 +32,19 @@ from bench.driver import Driver
 from bench.environments import SetupError, default_cache
 from bench.native_build import build_program
 from bench.placement import NEAR_BELOW_NS, Probe
-from bench.plan import DEFAULT_SIZES, FULL, QUICK, QUICK_SIZES, Effort, Op, cases, parse_size
+from bench.plan import (
+    DEFAULT_SIZES,
+    FULL,
+    ONE_SIDED,
+    ONE_SIDED_SIZES,
+    QUICK,
+    QUICK_SIZES,
+    TWO_SIDED,
+    Effort,
+    Op,
+    cases,
+    parse_size,
+)
 from bench.protocol import Hub
 from launch._compiled import CompileError
 from launch.netns import Cluster, Host, NetnsError
@@ -47,26 +60,35 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     setup.add_argument("--again", action="store_true", help="also those that are ready")
 
     run = commands.add_parser("run", parents=[cache], help="measure")
-    names = [contestant.name for contestant in CONTESTANTS]
-    run.add_argument("--ops", type=_list_of(Op), default=tuple(Op), help=f"of {', '.join(op.value for op in Op)}")
     run.add_argument("--sizes", type=_list_of(parse_size), help="bytes, or 64K, 1M (default: 8 B to 256 MiB)")
     run.add_argument("--ranks", type=_list_of(int), default=(2, 4))
-    run.add_argument(
-        "--hosts", type=int, default=1, help="spread the ranks over as many network namespaces; needs root (default: 1)"
-    )
-    run.add_argument("--contestants", type=_list_of(_name_in(names)), default=tuple(names), help=", ".join(names))
-    run.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
-    run.add_argument("--rounds", type=int, help="turns of each contestant per case, at least")
-    run.add_argument("--block-ms", type=float, help="length of a turn")
-    run.add_argument("--no-pin", action="store_true", help="do not pin rank i to core i when there is a core for each")
-    run.add_argument("--near-below", type=float, default=NEAR_BELOW_NS, help="ns of the probe (default: %(default)s)")
-    run.add_argument("--json", type=Path, help="write everything measured to this file")
-    _add_report_options(run)
+    _add_measuring_options(run, TWO_SIDED)
+
+    rma = commands.add_parser("rma", parents=[cache], help="measure windows, on 2 ranks")
+    rma.add_argument("--sizes", type=_list_of(parse_size), default=ONE_SIDED_SIZES, help="(default: 8, 64K, 16M)")
+    _add_measuring_options(rma, ONE_SIDED)
+    rma.set_defaults(ranks=(2,))
 
     show = commands.add_parser("report", help="print the tables of a file")
     show.add_argument("file", type=Path)
     _add_report_options(show)
     return parser.parse_args(argv)
+
+
+def _add_measuring_options(parser: argparse.ArgumentParser, ops: Sequence[Op]) -> None:
+    names = [contestant.name for contestant in CONTESTANTS]
+    parser.add_argument("--ops", type=_list_of(Op), default=tuple(ops), help=f"of {', '.join(op.value for op in ops)}")
+    parser.add_argument(
+        "--hosts", type=int, default=1, help="spread the ranks over as many network namespaces; needs root (default: 1)"
+    )
+    parser.add_argument("--contestants", type=_list_of(_name_in(names)), default=tuple(names), help=", ".join(names))
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
+    parser.add_argument("--rounds", type=int, help="turns of each contestant per case, at least")
+    parser.add_argument("--block-ms", type=float, help="length of a turn")
+    parser.add_argument("--no-pin", action="store_true", help="do not pin rank i to core i where there are enough")
+    parser.add_argument("--near-below", type=float, default=NEAR_BELOW_NS, help="ns of the probe (%(default)s)")
+    parser.add_argument("--json", type=Path, help="write everything measured to this file")
+    _add_report_options(parser)
 
 
 def _add_report_options(parser: argparse.ArgumentParser) -> None:
@@ -227,7 +249,7 @@ def main(argv: Sequence[str]) -> int:
     args = parse_arguments(argv)
     if args.command == "setup":
         return make_environments(args)
-    if args.command == "run":
+    if args.command in ("run", "rma"):
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends in order: no rank stays behind
         return measure(args)
     show(json.loads(args.file.read_text()), args)

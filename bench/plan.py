@@ -12,6 +12,8 @@ MIB = 1 << 20
 #: Sizes that show every regime: latency, the small-message path, cache, memory.
 DEFAULT_SIZES = (8, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 QUICK_SIZES = (8, KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB)
+#: Of windows: a call, what fits the cache, and memory.
+ONE_SIDED_SIZES = (8, 64 * KIB, 16 * MIB)
 ELEMENT = 4  # everything is float32
 
 
@@ -33,6 +35,12 @@ class Op(str, Enum):
     INIT = "init"  # init_process_group and the first all_reduce
     MEMCPY = "memcpy"  # limits only: one process copies
     ADD = "add"  # limits only: one process adds two buffers
+    # One-sided: rank 0 does it to the memory of rank 1, which takes no part.
+    RMA_PUT = "rma_put"  # and flush
+    RMA_GET = "rma_get"
+    RMA_FETCH_ADD = "rma_fetch_add"
+    RMA_COMPARE_SWAP = "rma_compare_swap"
+    RMA_COPY = "rma_copy"  # copy_ into the mapped memory, beside copy_ into memory of one's own
 
 
 ASYNC_DEPTH = 64
@@ -40,8 +48,11 @@ ASYNC_DEPTH = 64
 BANDWIDTH = frozenset({Op.MEMCPY, Op.ADD})
 #: Operations that one timed call stands for, where it is not one.
 PER_CALL = {Op.ALL_REDUCE_ASYNC: ASYNC_DEPTH, Op.SEND_RECV: 2}  # a ping-pong goes there and back
+#: Operations on windows; all others are measured on all ranks alike.
+ONE_SIDED = (Op.RMA_PUT, Op.RMA_GET, Op.RMA_FETCH_ADD, Op.RMA_COMPARE_SWAP, Op.RMA_COPY)
+TWO_SIDED = tuple(op for op in Op if op not in ONE_SIDED)
 #: Operations whose time does not depend on a size.
-UNSIZED = frozenset({Op.BARRIER, Op.INIT})
+UNSIZED = frozenset({Op.BARRIER, Op.INIT, Op.RMA_FETCH_ADD, Op.RMA_COMPARE_SWAP})
 #: Largest size at which the operation is worth its memory.
 LARGEST = {Op.ALL_REDUCE_ASYNC: 64 * KIB}
 #: Smallest size at which it measures what it is meant to.

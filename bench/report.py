@@ -11,7 +11,7 @@ from bench.placement import Placement
 from bench.plan import BANDWIDTH, UNSIZED, Op, format_size
 
 #: Columns in this order; what is not named here follows in alphabetical order.
-ORDER = ("nccl2", "gloo", "mpich", "openmpi", "impi", "oneccl", "empty", "limits: staged", "limits: direct")
+ORDER = ("nccl2", "gloo", "mpich", "openmpi", "impi", "oneccl", "empty", "limits: staged", "limits: direct", "sockets")
 
 TORCH_BACKENDS = ("nccl2", "gloo")
 

@@ -6,6 +6,7 @@ from bench.contestants.base import Contestant, Setting, Unavailable
 from bench.contestants.limits import Limits
 from bench.contestants.mpi import FLAVOURS, Mpi
 from bench.contestants.oneccl import OneCcl
+from bench.contestants.sockets import Sockets
 from bench.contestants.torch_backends import TorchBackend
 
 #: In the order of the report's columns; the first that took part is the one that others are compared with.
@@ -16,6 +17,7 @@ CONTESTANTS: tuple[Contestant, ...] = (
     OneCcl(),
     TorchBackend("empty"),
     Limits(),
+    Sockets(),
 )
 
 __all__ = ["CONTESTANTS", "Contestant", "Setting", "Unavailable"]

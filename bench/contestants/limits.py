@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from bench.contestants.base import Setting, Unavailable
 from bench.group import Launch
 from bench.native_build import build_program
-from bench.plan import Op
+from bench.plan import ONE_SIDED, Op
 from launch._compiled import CompileError
 
-WITHOUT_LIMIT = frozenset({Op.ALL_REDUCE_ASYNC, Op.INIT})
+WITHOUT_LIMIT = frozenset({Op.ALL_REDUCE_ASYNC, Op.INIT, *ONE_SIDED})
 
 
 @dataclass(frozen=True)

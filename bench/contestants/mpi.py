@@ -10,8 +10,8 @@ from bench.environments import Environment
 from bench.group import Launch
 from bench.plan import BANDWIDTH, Op
 
-#: torch's shared tensors and process groups mean nothing to MPI.
-NOT_MPI = BANDWIDTH | {Op.INIT, Op.ALL_REDUCE_SHARED}
+#: torch's shared tensors, process groups and mapped tensors mean nothing to MPI.
+NOT_MPI = BANDWIDTH | {Op.INIT, Op.ALL_REDUCE_SHARED, Op.RMA_COPY}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.contestants.base import ROOT, Setting, Unavailable, free_port, python_rank
 from bench.group import Launch
 from bench.native_build import SOURCES
-from bench.plan import BANDWIDTH, Op
+from bench.plan import BANDWIDTH, ONE_SIDED, Op
 from launch._compiled import COMPILE_TIMEOUT_S
 
 
@@ -22,7 +22,7 @@ class TorchBackend:
     name: str
 
     def supports(self, op: Op, world: int) -> bool:
-        return op not in BANDWIDTH
+        return self.name == "nccl2" if op in ONE_SIDED else op not in BANDWIDTH
 
     def launches(self, setting: Setting) -> Sequence[Launch]:
         library = str(_empty_library(setting)) if self.name == "empty" else ""

@@ -15,7 +15,10 @@ from pathlib import Path
 
 from bench.plan import PER_CALL, Timing
 from bench.protocol import Command, Link, LinkError, Reply
-from bench.ranks.operations import OPERATIONS, Endpoint, Operation, Unsupported
+from bench.ranks.one_sided import ONE_SIDED_OPERATIONS
+from bench.ranks.operations import OPERATIONS, Call, Endpoint, Operation, Unsupported
+
+TABLE = {**OPERATIONS, **ONE_SIDED_OPERATIONS}
 
 
 def pin(cores: str, rank: int) -> None:
@@ -35,9 +38,8 @@ def queued_ns() -> int:
     return total
 
 
-def measure(operation: Operation, timing: Timing, per_call: int) -> list[float]:
+def measure(call: Call, before: Call | None, timing: Timing, per_call: int) -> list[float]:
     """Microseconds per operation, one figure a sample."""
-    call, before = operation.call, operation.before
     clock = time.perf_counter_ns
     scale = 1.0 / (1000.0 * timing.inner * per_call)
     samples: list[float] = []
@@ -82,13 +84,18 @@ class Rank:
             return self._prepare(command)
         if command.verb == "run":
             return self._run(command.timing)
-        self._operation = None
+        self._drop()
         return Reply()
 
+    def _drop(self) -> None:
+        operation, self._operation = self._operation, None
+        if operation is not None:
+            operation.close()
+
     def _prepare(self, command: Command) -> Reply:
-        self._operation = None
+        self._drop()
         try:
-            operation = OPERATIONS[command.op](self._endpoint, command.size)
+            operation = TABLE[command.op](self._endpoint, command.size)
             right = operation.verify() or not self._verify
         except Unsupported as err:
             return Reply(unsupported=str(err))
@@ -103,16 +110,20 @@ class Rank:
     def _run(self, timing: Timing) -> Reply:
         if self._operation is None:
             return Reply(error="nothing is prepared")
+        operation = self._operation
+        calls = {"": operation.call, **operation.beside}
         start, queued = time.perf_counter_ns(), queued_ns()
         try:
-            samples = measure(self._operation, timing, self._per_call)
+            if operation.is_passive:
+                operation.after()
+                return Reply(series={name: [0.0] * timing.samples for name in calls})
+            series = {name: measure(call, operation.before, timing, self._per_call) for name, call in calls.items()}
+            wall_ns, waited_ns = time.perf_counter_ns() - start, queued_ns() - queued
+            operation.after()
         except Exception:  # as above
             return Reply(error=traceback.format_exc(limit=-3))
-        return Reply(
-            series={"": [round(us, 4) for us in samples]},
-            wall_ns=time.perf_counter_ns() - start,
-            queued_ns=queued_ns() - queued,
-        )
+        rounded = {name: [round(us, 4) for us in samples] for name, samples in series.items()}
+        return Reply(series=rounded, wall_ns=wall_ns, queued_ns=waited_ns)
 
 
 def serve(link: Link, rank: Rank) -> None:

@@ -23,6 +23,8 @@ mpi4py.rc.initialize = False  # first the pinning, then the library's threads
 
 from mpi4py import MPI  # noqa: E402
 
+from bench.ranks.mpi_window import MpiWindow  # noqa: E402
+
 
 class MpiEndpoint:
     """Bound calls on COMM_WORLD. Buffer descriptions are made beforehand: building them is not MPI's cost."""
@@ -89,6 +91,9 @@ class MpiEndpoint:
 
     def initialize(self) -> tuple[Call, Call]:
         raise Unsupported("MPI starts once in a process")
+
+    def window(self, nbytes: int) -> MpiWindow:
+        return MpiWindow(self._comm, nbytes)
 
 
 def launched_rank() -> int:

@@ -1,4 +1,5 @@
-"""One table of operations for every Python contestant: which buffers, which call, and what the result must be.
+"""One table of operations for every Python contestant: which buffers, which call, and what the result must be. Those on
+windows are in one_sided.py.
 
 A rank program brings an Endpoint, which makes one bound call per operation; the buffers may be torch tensors or numpy
 arrays, for both understand what is used here. Standard library only. Must not know which library is measured.
@@ -6,8 +7,8 @@ arrays, for both understand what is used here. Standard library only. Must not k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bench.plan import ASYNC_DEPTH, Op, elements, part_elements
@@ -39,6 +40,7 @@ class Endpoint(Protocol):
     def barrier(self) -> Call: ...
     def ping_pong(self, data: Buffer, peer: int) -> Call: ...
     def initialize(self) -> tuple[Call, Call]: ...
+    def window(self, nbytes: int) -> Any: ...  # a bench.ranks.one_sided.Window; collective
 
 
 def _nothing() -> None:
@@ -54,6 +56,10 @@ class Operation:
     fill: Call = _nothing  # gives the inputs values from which the result can be told
     check: Callable[[], bool] = lambda: True  # whether the result of one call is right
     before: Call | None = None  # untimed, before each call
+    beside: Mapping[str, Call] = field(default_factory=dict)  # measured as well, by the name of its series
+    is_passive: bool = False  # this rank calls nothing in the timed part: it is the target of others
+    after: Call = _nothing  # untimed, after a block, on all ranks
+    close: Call = _nothing
 
     def verify(self) -> bool:
         """One call with known values; leaves zeros behind, so that repeated sums stay finite."""

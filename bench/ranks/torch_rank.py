@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -20,7 +21,7 @@ from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from bench.protocol import Hello, connect
 from bench.ranks.loop import Rank, pin, serve
-from bench.ranks.operations import Buffer, Call
+from bench.ranks.operations import Buffer, Call, Unsupported
 
 TIMEOUT = timedelta(seconds=60)
 
@@ -107,6 +108,13 @@ class TorchEndpoint:
             dist.all_reduce(data)
 
         return disconnect, connect_and_reduce
+
+    def window(self, nbytes: int) -> Any:
+        if self._backend != "nccl2":
+            raise Unsupported("it has no windows")
+        from bench.ranks.torch_window import TorchWindow
+
+        return TorchWindow(nbytes)
 
 
 def register(contestant: str, empty_library: str) -> tuple[str, str]:

@@ -74,3 +74,31 @@ def test_survive(ranks: int) -> None:
         ("a newcomer joined", ranks),
     ]
     assert len(set(result["losses"])) == ranks
+
+
+@pytest.mark.nccl2_only("gloo has no windows")
+@pytest.mark.parametrize(
+    "example, ranks, says",
+    [
+        ("rma_halo.py", 1, "1 x 1 ranks, 24 x 24 cells, 200 steps: as one process computes it"),
+        ("rma_halo.py", 4, "2 x 2 ranks, 48 x 48 cells, 200 steps: as one process computes it"),
+        ("rma_hash_table.py", 3, "60000 words"),
+        ("rma_work_queue.py", 3, "17984 primes below 200000"),
+        ("rma_parameter_server.py", 3, "600 updates by 2 workers"),
+        ("rma_checkpoint_pull.py", 3, "of 200, to the bit"),
+    ],
+)
+def test_windows(example: str, ranks: int, says: str) -> None:
+    assert says in torchrun(ranks, example)
+
+
+@pytest.mark.nccl2_only("gloo has no windows")
+def test_the_first_program_of_the_page_on_windows(tmp_path: Path) -> None:
+    page = (EXAMPLES.parent / "docs" / "rma.md").read_text()
+    program = next(block for block in page.split("```python\n") if block.startswith("# windows.py")).partition("```")[0]
+    script = tmp_path / "windows.py"
+    script.write_text(program)
+    said = torchrun(3, str(script))
+    for rank, left in enumerate((2, 0, 1)):
+        assert f"rank {rank} has {[float(left)] * 4} from rank {left}" in said
+        assert f"rank {rank} sees that 3 ranks have counted" in said

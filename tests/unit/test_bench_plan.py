@@ -12,8 +12,7 @@ import pytest
 from bench.blocks import Figure
 from bench.plan import ASYNC_DEPTH, Case, Op, Timing, cases, format_size, memory_needed, parse_size, shape_block
 from bench.protocol import RELEASE, Command, Hello, Link, LinkError, Reply
-from bench.ranks.loop import Rank, measure, serve
-from bench.ranks.operations import OPERATIONS, Operation
+from bench.ranks.loop import TABLE, Rank, measure, serve
 from bench.report import against_limits, cell_text, grid, microseconds, ratio, render
 
 
@@ -138,14 +137,14 @@ def test_a_rank_prepares_runs_and_reports() -> None:
 
 def test_untimed_preparation_is_not_measured() -> None:
     order: list[str] = []
-    operation = Operation(call=lambda: order.append("call"), before=lambda: order.append("before"))
-    samples = measure(operation, Timing(warmup=1, samples=2, inner=2), per_call=1)
+    timing = Timing(warmup=1, samples=2, inner=2)
+    samples = measure(lambda: order.append("call"), lambda: order.append("before"), timing, per_call=1)
     assert len(samples) == 2
     assert order == ["before", "call"] * 5
 
 
 def test_every_operation_is_in_the_table() -> None:
-    assert set(OPERATIONS) == set(Op)
+    assert set(TABLE) == set(Op)
 
 
 def test_hello_survives_the_wire() -> None:
