@@ -25,7 +25,7 @@ class Layer:
 
 
 # From the ground up: `below` can only name what stands above it in this table.
-HOSTCCL_ABI = ("hostccl/nccl_abi.h", "hostccl/nccl_abi_newer.h", "hostccl/hostccl.h")
+HOSTCCL_ABI = ("hostccl/nccl_abi.h", "hostccl/nccl_abi_newer.h", "hostccl/hostccl.h", "hostccl/hostccl_windows.h")
 LAYERS = (
     Layer(folder="base"),
     Layer(folder="recorder", below=("base",)),

@@ -306,6 +306,7 @@ Status Window::lock(int peer, bool shared, int64_t timeout_ns, int* broken) {
   Status got = wait.until([&] { return attempt.try_now(); }, [&] { return check(inside, peer); });
   if (got.is_ok()) {
     *broken = attempt.broken();
+    if (!shared) holds_alone_[static_cast<size_t>(peer)].store(true, std::memory_order_relaxed);
     return got;
   }
   const int holder = attempt.holder();
@@ -320,7 +321,9 @@ Status Window::unlock(int peer, bool shared, int64_t timeout_ns) {
   PYCOMMS_RETURN_IF_ERROR(check(inside, peer));
   const Peer& there = this->peer(peer);
   if (there.is_served) return site_->remote()->unlock(peer, number_, shared, Deadline::after(timeout_ns));
-  if (hostccl::unlock(there.memory, rank(), shared)) return Status::ok();
+  // The mark may also be that of a thread of this rank which still waits.
+  const bool holds = shared || holds_alone_[static_cast<size_t>(peer)].exchange(false, std::memory_order_relaxed);
+  if (holds && hostccl::unlock(there.memory, rank(), shared)) return Status::ok();
   return refused("this rank does not hold the lock of " + window_of(peer));
 }
 

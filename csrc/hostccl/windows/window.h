@@ -77,6 +77,7 @@ class Window {
   const std::shared_ptr<WindowSite> site_;  // shared with the communicator and its other windows
   const uint32_t number_;
   std::atomic<uint32_t> fence_{0};
+  std::unique_ptr<std::atomic<bool>[]> holds_alone_;  // by rank, whose lock this rank holds
 
   // Constant once it is made.
   std::shared_ptr<const WindowMemory> mine_;  // shared with the service

@@ -55,6 +55,7 @@ pycomms::Result<std::unique_ptr<Window>> Window::make(std::shared_ptr<WindowSite
 
 Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, int64_t timeout_ns) {
   const auto deadline = pycomms::Deadline::after(timeout_ns);
+  holds_alone_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(nranks()));
   Offer offer{.number = number_, .slots = options.slots, .bytes = bytes, .block = {}, .data = {}, .trouble = {}};
   const Status made = make_block(data, bytes, options);
   if (made.is_ok()) {

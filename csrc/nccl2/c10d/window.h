@@ -15,9 +15,9 @@
 #include <variant>
 #include <vector>
 
-#include "hostccl/hostccl_windows.h"
 #include "nccl2/c10d/work.h"
 #include "nccl2/core/communicator.h"
+#include "nccl2/driver/nccl_api.h"
 
 namespace pycomms::c10d_backend {
 

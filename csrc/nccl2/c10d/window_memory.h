@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
 
-#include "hostccl/hostccl_windows.h"
+#include "nccl2/driver/nccl_api.h"
 
 namespace pycomms::c10d_backend {
 

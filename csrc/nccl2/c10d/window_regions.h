@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "hostccl/hostccl_windows.h"
+#include "nccl2/driver/nccl_api.h"
 
 namespace pycomms::c10d_backend {
 
