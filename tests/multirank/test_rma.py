@@ -148,8 +148,8 @@ def check_lazy(rank: int, world: int) -> None:
     with rma.Window(torch.zeros(2)) as win:
         negative = numbers.conj().imag
         assert negative.is_neg()
-        for call in (win.put, win.get, win.accumulate, win.get_accumulate):
-            refused("ValueError", words, call, negative, rank)
+        for moving in (win.put, win.get, win.accumulate, win.get_accumulate):
+            refused("ValueError", words, moving, negative, rank)
         for many in (win.put_v, win.get_v):
             refused("ValueError", words, many, [negative], rank, [0])
         assert not win.local.any()

@@ -38,7 +38,7 @@ _USES: dict[str, Callable[[rma.Window], Any]] = {
     "test_signal": lambda win: win.test_signal(_VICTIM),
     "lock": lambda win: win.lock(_VICTIM).release(),
     "remote": lambda win: win.remote(_VICTIM),
-    "async put": lambda win: win.put(torch.zeros(2), _VICTIM, async_op=True).wait(),
+    "async get_accumulate": lambda win: win.get_accumulate(torch.zeros(2), _VICTIM, async_op=True).wait(),
     "wait_signal": lambda win: win.wait_signal(_VICTIM),
     "wait_signal of all": lambda win: win.wait_signal(),
     "wait_signal of any": lambda win: win.wait_signal([_VICTIM, _VICTIM], any_of=True),
@@ -167,10 +167,10 @@ def test_one_of_two_holders_dies(ranks: Ranks) -> None:
         assert run.finish(died={_VICTIM})[0] == _VICTIM
 
 
-def check_lock_of_a_dead_window(rank: int, world: int) -> Caught | None:
-    """Its owner dies while others hold, and wait for, its lock."""
+def check_lock_of_a_dead_window(rank: int, world: int, holder: int) -> Caught | None:
+    """Its owner dies while others hold, and wait for, its lock; or it held that itself."""
     win = rma.Window(torch.zeros(1))
-    lock = win.lock(_VICTIM) if rank == 0 else None
+    lock = win.lock(_VICTIM) if rank == holder else None
     context().meet("locked")
     context().tell("ready")
     if rank == _VICTIM:
@@ -183,8 +183,9 @@ def check_lock_of_a_dead_window(rank: int, world: int) -> Caught | None:
     return caught
 
 
-def test_the_owner_of_a_lock_dies(ranks: Ranks) -> None:
-    with ranks.start(check_lock_of_a_dead_window, world=3, fresh=True, timeout=40.0) as run:
+@pytest.mark.parametrize("holder", [0, _VICTIM])
+def test_the_owner_of_a_lock_dies(ranks: Ranks, holder: int) -> None:
+    with ranks.start(check_lock_of_a_dead_window, holder, world=3, fresh=True, timeout=40.0) as run:
         killed_ns = _kill(run)
         answers = run.finish(died={_VICTIM})
     for rank in (0, 2):
