@@ -47,17 +47,20 @@ Status WindowSite::look_for_trouble(int peer) const {
   return Status::ok();
 }
 
-Status WindowSite::tell_all(const Report& mine, int64_t timeout_ns, std::vector<Report>* all, const char* doing) {
+Status WindowSite::tell_all(const Report& mine, int64_t timeout_ns, std::vector<Report>* all, std::vector<int>* about,
+                            const char* doing) {
   RollCallResult heard = means_.roll_call(mine, timeout_ns);
   if (heard.result == nccl_abi::kSuccess) {
     *all = std::move(heard.reports);
     return Status::ok();
   }
   if (heard.result == nccl_abi::kTimeout && !heard.missing.empty()) {
+    *about = heard.missing;
     return {Code::kTimeout, std::string(doing) + " timed out after " + seconds(timeout_ns) + ": " +
                                 rank_list(heard.missing) + " did not come"};
   }
   const Failure failure = means_.segment.failure();
+  about->assign(failure.ranks, failure.ranks + failure.nranks);
   const bool is_death = failure.kind == FailureKind::kPeerDead || failure.kind == FailureKind::kPeerClosed;
   return {is_death ? Code::kPeerFailure : Code::kCancelled, std::string(doing) + ": " + failure.text};
 }

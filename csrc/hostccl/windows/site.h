@@ -56,8 +56,9 @@ class WindowSite {
   bool is_dead(int rank) const { return hostccl::is_dead(means_.segment.block(rank).life); }
   std::string words_for_death_of(int rank) const;
 
-  // Collective: each rank's report, by rank; the error is the same everywhere but for who tells it.
-  pycomms::Status tell_all(const Report& mine, int64_t timeout_ns, std::vector<Report>* all, const char* doing);
+  // Collective: each rank's report, by rank; the error is the same everywhere but for who tells it, and is about *about.
+  pycomms::Status tell_all(const Report& mine, int64_t timeout_ns, std::vector<Report>* all, std::vector<int>* about,
+                           const char* doing);
   const Segment& segment() const { return means_.segment; }
 
   uint32_t next_number() { return next_number_++; }

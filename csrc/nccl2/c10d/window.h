@@ -96,6 +96,7 @@ class TensorWindow final : public torch::CustomClassHolder {
   void check_tensor(OpKind kind, const char* name, const at::Tensor& tensor) const;
   void append_pieces(OpKind kind, const Place& place, const at::Tensor& other, Pieces* pieces) const;
   hostccl::WindowPiece one(OpKind kind, int64_t offset) const;
+  uint64_t bytes_before(OpKind kind, int64_t offset) const;
   int checked_peer(OpKind kind, int peer) const;
 
   const std::shared_ptr<HostWindow> host_;  // shared with operations on the stream
