@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "hostccl/abi.h"
 #include "hostccl/hostccl_windows.h"
@@ -36,16 +37,21 @@ FailureKind kind_of(Code code) {
   return FailureKind::kSystem;
 }
 
+Result answer_about(const std::vector<int>& ranks, const Status& status, const char* op, int reporter) {
+  const FailureKind kind = kind_of(status.code());
+  Failure failure = make_failure(kind, reporter, status.message());
+  for (const int rank : ranks) add_rank(failure, rank);
+  std::snprintf(failure.op, sizeof(failure.op), "%s", op);
+  last_failure() = failure;
+  return result_of(kind);
+}
+
 // peer: whom the call was about, or -1.
 Result answer(const Status& status, const char* op, int reporter, int peer = -1) {
   if (status.is_ok()) [[likely]]
     return nccl_abi::kSuccess;
-  const FailureKind kind = kind_of(status.code());
-  Failure failure = make_failure(kind, reporter, status.message());
-  if (kind == FailureKind::kPeerDead && peer >= 0) add_rank(failure, peer);
-  std::snprintf(failure.op, sizeof(failure.op), "%s", op);
-  last_failure() = failure;
-  return result_of(kind);
+  const bool is_told = status.code() == Code::kPeerFailure && peer >= 0;
+  return answer_about(is_told ? std::vector{peer} : std::vector<int>(), status, op, reporter);
 }
 
 Result check_window(WindowHandle window) {
@@ -66,16 +72,19 @@ PYCOMMS_EXPORT Result hostcclWindowCreate(CommHandle comm, void* data, size_t by
   RETURN_IF_REFUSED(check_pointer("data", data, bytes));
   const pycomms::GateHolder inside(comm->impl.gate());
   if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);
-  auto made =
-      Window::make(comm->impl.windows(), data, bytes, options == nullptr ? WindowOptions() : *options, timeout_ns);
-  if (!made.is_ok()) return answer(made.status(), "window", comm->impl.rank());
+  std::vector<int> about;
+  auto made = Window::make(comm->impl.windows(), data, bytes, options == nullptr ? WindowOptions() : *options,
+                           timeout_ns, &about);
+  if (!made.is_ok()) return answer_about(about, made.status(), "window", comm->impl.rank());
   *window = made.take().release();
   return nccl_abi::kSuccess;
 }
 
 PYCOMMS_EXPORT Result hostcclWindowClose(WindowHandle window, int together, int64_t timeout_ns) {
   RETURN_IF_REFUSED(check_window(window));
-  return answer(window->close(together != 0, pycomms::Deadline::after(timeout_ns)), "window_close", window->rank());
+  std::vector<int> about;
+  const Status ended = window->close(together != 0, pycomms::Deadline::after(timeout_ns), &about);
+  return ended.is_ok() ? nccl_abi::kSuccess : answer_about(about, ended, "window_close", window->rank());
 }
 
 PYCOMMS_EXPORT void hostcclWindowFree(WindowHandle window) { delete window; }
@@ -145,7 +154,7 @@ PYCOMMS_EXPORT Result hostcclWindowSignal(WindowHandle window, int peer, const W
 PYCOMMS_EXPORT Result hostcclWindowWaitSignal(WindowHandle window, const int* peers, size_t npeers, int all_of,
                                               int slot, int64_t count, int64_t timeout_ns, size_t* which) {
   RETURN_IF_REFUSED(check_window(window));
-  if (peers == nullptr) return refuse("peers is null");
+  if (peers == nullptr && npeers > 0) return refuse("peers is null");
   int about = -1;
   const Status waited =
       window->wait_signal(std::span(peers, npeers), all_of != 0, slot, count, timeout_ns, which, &about);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
@@ -48,8 +49,10 @@ def as_tensor(value: Any) -> torch.Tensor:
     """
     if isinstance(value, torch.Tensor):
         return value
-    if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__array_interface__"):
+    if hasattr(value, "__cuda_array_interface__"):
         return torch.as_tensor(value)
+    if hasattr(value, "__array_interface__"):
+        return torch.as_tensor(np.asarray(value))  # of such objects torch takes NumPy's own only
     if hasattr(value, "__dlpack__"):
         return torch.utils.dlpack.from_dlpack(value)
     raise TypeError(

@@ -123,10 +123,11 @@ class Window(_C.Window):
         backend = _tables.backend_of(self.group, "rma.Window")
         try:
             tensor = _memory_of(memory, self.group)
+            operator.index(slots)
         except (TypeError, ValueError) as err:
             # The other ranks wait for this one: it tells them.
             try:
-                super().__init__(backend, None, slots, timeout, str(err))
+                super().__init__(backend, None, 1, timeout, str(err))
             finally:
                 raise err
         super().__init__(backend, tensor, slots, timeout, "")
@@ -134,7 +135,7 @@ class Window(_C.Window):
 
     def get_accumulate(
         self,
-        src: torch.Tensor,
+        src: Any,
         peer: int,
         offset: int | torch.Tensor = 0,
         *,
@@ -150,8 +151,9 @@ class Window(_C.Window):
         Returns:
             The old elements, of the shape of ``src``; with ``async_op`` a Work whose ``result()[0]`` they are.
         """
-        old = torch.empty(src.shape, dtype=src.dtype)
-        work = self._get_accumulate(src, old, peer, offset, op=op, async_op=async_op, timeout=timeout)
+        operands = as_tensor(src)
+        old = torch.empty(operands.shape, dtype=operands.dtype)
+        work = self._get_accumulate(operands, old, peer, offset, op=op, async_op=async_op, timeout=timeout)
         return work if async_op else old
 
     def flush_local(self, peer: int | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 
@@ -48,4 +49,12 @@ def needed(call: Callable[[], Any]) -> Caught:
     caught = catch(call)
     if caught is None:
         raise AssertionError("this call had to raise, and returned")
+    return caught
+
+
+def refused(kind: str, words: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Caught:
+    """The call raises `kind`, with these words in its text."""
+    caught = needed(partial(call, *args, **kwargs))
+    assert caught.kind == kind, caught
+    assert words in caught.text, caught
     return caught

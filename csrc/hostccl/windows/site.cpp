@@ -56,23 +56,26 @@ Status WindowSite::look_for_trouble(int peer) const {
   return Status::ok();
 }
 
-Status WindowSite::tell_all(const Report& mine, int64_t timeout_ns, std::vector<Report>* all, const char* doing) {
+Status WindowSite::tell_all(const Report& mine, int64_t timeout_ns, std::vector<Report>* all, std::vector<int>* about,
+                            const char* doing) {
   RollCallResult heard = means_.roll_call(mine, timeout_ns);
   if (heard.result == nccl_abi::kSuccess) {
     *all = std::move(heard.reports);
     return Status::ok();
   }
   if (heard.result == nccl_abi::kTimeout && !heard.missing.empty()) {
+    *about = heard.missing;
     return {Code::kTimeout, std::string(doing) + " timed out after " + seconds(timeout_ns) + ": " +
                                 rank_list(heard.missing) + " did not come"};
   }
   const Failure failure = means_.segment.failure();
+  about->assign(failure.ranks, failure.ranks + failure.nranks);
   const bool is_death = failure.kind == FailureKind::kPeerDead || failure.kind == FailureKind::kPeerClosed;
   return {is_death ? Code::kPeerFailure : Code::kCancelled, std::string(doing) + ": " + failure.text};
 }
 
 // All ranks are here, or none has been before.
-Status WindowSite::connect(int64_t timeout_ns) {
+Status WindowSite::connect(int64_t timeout_ns, std::vector<int>* about) {
   if (remote() != nullptr) return Status::ok();
   auto started = WindowNetwork::start({.secret = means_.secret,
                                        .rank = rank_,
@@ -86,7 +89,8 @@ Status WindowSite::connect(int64_t timeout_ns) {
     mine = {1, network_->address().encode()};
   }
   std::vector<Report> reports;
-  PYCOMMS_RETURN_IF_ERROR(tell_all(to_report(mine), timeout_ns, &reports, "connecting the windows of several hosts"));
+  PYCOMMS_RETURN_IF_ERROR(
+      tell_all(to_report(mine), timeout_ns, &reports, about, "connecting the windows of several hosts"));
   if (!started.is_ok()) return started.status();
   std::vector<net::Address> addresses;
   for (size_t rank = 0; rank < reports.size(); ++rank) {
@@ -94,6 +98,7 @@ Status WindowSite::connect(int64_t timeout_ns) {
     auto address = net::Address::decode(theirs.address);
     if (theirs.serves == 0 || !address.is_ok()) {
       network_.reset();
+      *about = {static_cast<int>(rank)};
       return {Code::kSystem, "rank " + std::to_string(rank) + " cannot serve its windows: its own error says why"};
     }
     addresses.push_back(address.value());

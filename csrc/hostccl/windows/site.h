@@ -56,13 +56,14 @@ class WindowSite {
   bool is_dead(int rank) const { return hostccl::is_dead(means_.segment.block(rank).life); }
   std::string words_for_death_of(int rank) const;
 
-  // Collective: each rank's report, by rank; the error is the same everywhere but for who tells it.
-  pycomms::Status tell_all(const Report& mine, int64_t timeout_ns, std::vector<Report>* all, const char* doing);
+  // Collective: each rank's report, by rank; the error is the same everywhere but for who tells it, and is about *about.
+  pycomms::Status tell_all(const Report& mine, int64_t timeout_ns, std::vector<Report>* all, std::vector<int>* about,
+                           const char* doing);
   const Segment& segment() const { return means_.segment; }
 
   uint32_t next_number() { return next_number_++; }
   // Collective: from now on windows can be served. The first call does it.
-  pycomms::Status connect(int64_t timeout_ns);
+  pycomms::Status connect(int64_t timeout_ns, std::vector<int>* about);
   // Null before connect().
   RemoteWindows* remote() const { return remote_.load(std::memory_order_acquire); }
   void add(uint32_t number, std::shared_ptr<const WindowMemory> memory);

@@ -37,7 +37,10 @@ class Window::Inside {
   pycomms::GateHolder holder_;
 };
 
-Window::~Window() { static_cast<void>(close(false, Deadline::after(kCloseTimeout))); }
+Window::~Window() {
+  std::vector<int> about;
+  static_cast<void>(close(false, Deadline::after(kCloseTimeout), &about));
+}
 
 Status Window::check(const Inside& inside, int peer) const {
   if (!inside) return {Code::kInvalidState, "the communicator of the window is closed"};
@@ -59,13 +62,13 @@ Status Window::check(const Inside& inside, int peer) const {
 // --- life
 
 // Whoever fails while the others close has nothing to wait for: the window ends here in any case.
-Status Window::close(bool together, Deadline deadline) {
+Status Window::close(bool together, Deadline deadline, std::vector<int>* about) {
   Status ended;
   if (!mine_ || mine_->is_closed() || site_->is_foreign()) return ended;
   if (const Inside inside(*this); inside && together && !site_->segment().has_failed()) {
     ended = fence(-1, deadline.left());
     std::vector<Report> reports;
-    if (ended.is_ok()) ended = site_->tell_all(Report{}, deadline.left(), &reports, "closing a window");
+    if (ended.is_ok()) ended = site_->tell_all(Report{}, deadline.left(), &reports, about, "closing a window");
     if (ended.code() == Code::kPeerFailure || ended.code() == Code::kCancelled) ended = Status::ok();
   }
   mine_->control().state.store(WindowState::kClosed, std::memory_order_seq_cst);
@@ -259,7 +262,13 @@ Status Window::wait_signal(std::span<const int> peers, bool all_of, int slot, in
   };
   const int64_t started = pycomms::now_ns();
   BellWait wait(mine_->control().signalled, site_->patience(), Deadline::after(timeout_ns));
-  Status waited = timeout_ns == 0 && !ready() ? Status(Code::kTimeout, "") : wait.until(ready, trouble);
+  auto look_once = [&] {
+    if (ready()) return Status::ok();
+    const Status why = trouble();
+    if (ready()) return Status::ok();  // it may have come before the trouble
+    return why.is_ok() ? Status(Code::kTimeout, "") : why;
+  };
+  const Status waited = timeout_ns == 0 ? look_once() : wait.until(ready, trouble);
   if (waited.is_ok()) return waited;
   const std::string missing = words_for_missing_signals(peers, taken, slot, count, pycomms::now_ns() - started);
   for (size_t i = 0; i < peers.size(); ++i) {
@@ -307,7 +316,7 @@ Status Window::lock(int peer, bool shared, int64_t timeout_ns, int* broken) {
   if (got.is_ok()) {
     *broken = attempt.broken();
     if (!shared) holds_alone_[static_cast<size_t>(peer)].store(true, std::memory_order_relaxed);
-    return got;
+    return site_->trouble_with(peer);  // whose lock it is may have been its dead holder
   }
   const int holder = attempt.holder();
   attempt.give_up();

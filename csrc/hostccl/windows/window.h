@@ -23,15 +23,16 @@ inline constexpr int kMaxSlots = 4096;
 
 class Window {
  public:
-  // Collective.
+  // Collective. *about, here and below: whom an error is about.
   static pycomms::Result<std::unique_ptr<Window>> make(std::shared_ptr<WindowSite> site, void* data, size_t bytes,
-                                                       const WindowOptions& options, int64_t timeout_ns);
+                                                       const WindowOptions& options, int64_t timeout_ns,
+                                                       std::vector<int>* about);
   ~Window();
 
   int rank() const { return site_->rank(); }
   int nranks() const { return site_->nranks(); }
 
-  pycomms::Status close(bool together, pycomms::Deadline deadline);
+  pycomms::Status close(bool together, pycomms::Deadline deadline, std::vector<int>* about);
   pycomms::Status attr(int peer, WindowAttr* attr) const;
   pycomms::Status map(int peer, void** data, std::shared_ptr<pycomms::SharedMapping>* hold) const;
 
@@ -62,10 +63,11 @@ class Window {
   class Inside;
 
   Window(std::shared_ptr<WindowSite> site, uint32_t number) : site_(std::move(site)), number_(number) {}
-  pycomms::Status set_up(void* data, size_t bytes, const WindowOptions& options, int64_t timeout_ns);
+  pycomms::Status set_up(void* data, size_t bytes, const WindowOptions& options, int64_t timeout_ns,
+                         std::vector<int>* about);
   pycomms::Status make_block(void* data, size_t bytes, const WindowOptions& options);
   bool map_peer(int rank, const SharedLocation& block, const SharedLocation& data, WindowMemory* memory) const;
-  pycomms::Status map_peers(const std::vector<Report>& reports);
+  pycomms::Status map_peers(const std::vector<Report>& reports, std::vector<int>* about);
   const Peer& peer(int rank) const { return peers_[static_cast<size_t>(rank)]; }
   // Ok: the call may go on, and the peer exists and is well.
   pycomms::Status check(const Inside& inside, int peer) const;

@@ -46,14 +46,16 @@ std::shared_ptr<pycomms::SharedMapping> map_location(int pid, const SharedLocati
 }  // namespace
 
 pycomms::Result<std::unique_ptr<Window>> Window::make(std::shared_ptr<WindowSite> site, void* data, size_t bytes,
-                                                      const WindowOptions& options, int64_t timeout_ns) {
+                                                      const WindowOptions& options, int64_t timeout_ns,
+                                                      std::vector<int>* about) {
   const uint32_t number = site->next_number();
   std::unique_ptr<Window> window(new Window(std::move(site), number));
-  PYCOMMS_RETURN_IF_ERROR(window->set_up(data, bytes, options, timeout_ns));
+  PYCOMMS_RETURN_IF_ERROR(window->set_up(data, bytes, options, timeout_ns, about));
   return window;
 }
 
-Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, int64_t timeout_ns) {
+Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, int64_t timeout_ns,
+                      std::vector<int>* about) {
   const auto deadline = pycomms::Deadline::after(timeout_ns);
   holds_alone_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(nranks()));
   Offer offer{.number = number_, .slots = options.slots, .bytes = bytes, .block = {}, .data = {}, .trouble = {}};
@@ -66,17 +68,17 @@ Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, in
   }
   // Whoever cannot take part says so, or all others would wait for it.
   std::vector<Report> reports;
-  PYCOMMS_RETURN_IF_ERROR(site_->tell_all(to_report(offer), deadline.left(), &reports, kDoing));
+  PYCOMMS_RETURN_IF_ERROR(site_->tell_all(to_report(offer), deadline.left(), &reports, about, kDoing));
   if (!made.is_ok()) return made;
-  PYCOMMS_RETURN_IF_ERROR(map_peers(reports));
+  PYCOMMS_RETURN_IF_ERROR(map_peers(reports, about));
   const bool reaches_all = std::none_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.is_served; });
   std::vector<Report> verdicts;
-  PYCOMMS_RETURN_IF_ERROR(site_->tell_all(to_report(Verdict{reaches_all}), deadline.left(), &verdicts, kDoing));
+  PYCOMMS_RETURN_IF_ERROR(site_->tell_all(to_report(Verdict{reaches_all}), deadline.left(), &verdicts, about, kDoing));
   block_fd_.reset();
   site_->add(number_, mine_);
   const bool all_do = std::all_of(verdicts.begin(), verdicts.end(),
                                   [](const Report& r) { return from_report<Verdict>(r).reaches_all != 0; });
-  return all_do ? Status::ok() : site_->connect(deadline.left());
+  return all_do ? Status::ok() : site_->connect(deadline.left(), about);
 }
 
 Status Window::make_block(void* data, size_t bytes, const WindowOptions& options) {
@@ -99,8 +101,9 @@ Status Window::make_block(void* data, size_t bytes, const WindowOptions& options
   return Status::ok();
 }
 
-Status Window::map_peers(const std::vector<Report>& reports) {
+Status Window::map_peers(const std::vector<Report>& reports, std::vector<int>* about) {
   for (int rank = 0; rank < nranks(); ++rank) {
+    *about = {rank};
     const Offer offer = from_report<Offer>(reports[static_cast<size_t>(rank)]);
     const std::string who = "rank " + std::to_string(rank);
     if (offer.trouble[0] != '\0') {

@@ -1,5 +1,7 @@
 #include "nccl2/c10d/window.h"
 
+#include <limits>
+
 #include "nccl2/c10d/convert.h"
 #include "nccl2/c10d/errors.h"
 
@@ -37,6 +39,15 @@ int TensorWindow::checked_peer(OpKind kind, int peer) const {
     return peer;
   throw_value_error(traits(kind).name,
                     "peer is " + std::to_string(peer) + ", but the group has ranks 0 to " + std::to_string(size() - 1));
+}
+
+// What no window is large enough for must not come round to a place inside.
+uint64_t TensorWindow::bytes_before(OpKind kind, int64_t offset) const {
+  const auto largest = static_cast<int64_t>(std::numeric_limits<int64_t>::max() / item_);
+  if (offset >= 0 && offset <= largest) [[likely]]
+    return static_cast<uint64_t>(offset) * item_;
+  throw_value_error(traits(kind).name,
+                    "offset is " + std::to_string(offset) + ", expected 0 to " + std::to_string(largest));
 }
 
 ErrorDetail TensorWindow::detail_of(ErrorKind kind, const std::string& message) const {

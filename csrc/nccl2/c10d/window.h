@@ -87,6 +87,7 @@ class TensorWindow : public torch::CustomClassHolder {
   int64_t timeout_of(const How& how) const;
   void check_generation(OpKind kind) const;
   int checked_peer(OpKind kind, int peer) const;
+  uint64_t bytes_before(OpKind kind, int64_t offset) const;
   ErrorDetail detail_of(ErrorKind kind, const std::string& message) const;
 
   const std::shared_ptr<Communicator> group_;  // shared: a window may outlive its group

@@ -64,22 +64,15 @@ hostccl::WindowPiece WindowOnDevice::piece_of(OpKind kind, const Place& place, c
   const char* const op = traits(kind).name;
   std::vector<hostccl::WindowPiece> pieces;
   if (const auto* offset = std::get_if<int64_t>(&place)) {
-    if (*offset < 0) throw_value_error(op, "offset is " + std::to_string(*offset) + ", expected at least 0");
-    pieces.push_back({static_cast<uint64_t>(*offset) * item_, other.nbytes()});
+    pieces.push_back({bytes_before(kind, *offset), other.nbytes()});
   } else {
     append_region(op, local_, std::get<at::Tensor>(place), other,
                   [&pieces](const hostccl::WindowPiece& piece) { pieces.push_back(piece); });
   }
   if (pieces.empty()) return {0, 0};
   if (pieces.size() > 1) throw_value_error(op, "offset is a view with gaps, and NCCL puts one block of memory");
-  const uint64_t bytes = bytes_[static_cast<size_t>(peer)];
-  const hostccl::WindowPiece& piece = pieces.front();
-  if (piece.offset > bytes || piece.bytes > bytes - piece.offset) {
-    throw_value_error(op, "the window of rank " + std::to_string(peer) + ": " + std::to_string(piece.bytes) +
-                              " bytes at offset " + std::to_string(piece.offset) + " are not inside its " +
-                              std::to_string(bytes) + " bytes");
-  }
-  return piece;
+  check_inside(op, pieces.front(), peer, bytes_[static_cast<size_t>(peer)]);
+  return pieces.front();
 }
 
 TensorWindow::WorkPtr WindowOnDevice::put(const at::Tensor& source, int peer, const Place& place,

@@ -26,6 +26,13 @@ struct Part {
   c10::SmallVector<WindowPiece, 4> pieces;
 };
 
+// Such an operation is several calls of the engine: what is wrong with one of them has to be found before the first.
+void check_parts(const char* op, const std::vector<Part>& parts, int peer, const hostccl::WindowAttr& attr) {
+  for (const Part& part : parts) {
+    for (const WindowPiece& piece : part.pieces) check_inside(op, piece, peer, attr.bytes);
+  }
+}
+
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
 Outcome outcome_of(const Error& error) {
@@ -128,19 +135,14 @@ void WindowOnHost::check_tensor(OpKind kind, const char* name, const at::Tensor&
 
 void WindowOnHost::append_pieces(OpKind kind, const Place& place, const at::Tensor& other, Pieces* pieces) const {
   if (const auto* offset = std::get_if<int64_t>(&place)) [[likely]] {
-    if (*offset < 0)
-      throw_value_error(traits(kind).name, "offset is " + std::to_string(*offset) + ", expected at least 0");
-    pieces->push_back({static_cast<uint64_t>(*offset) * item_, other.nbytes()});
+    pieces->push_back({bytes_before(kind, *offset), other.nbytes()});
     return;
   }
   append_region(traits(kind).name, local_, std::get<at::Tensor>(place), other,
                 [pieces](const WindowPiece& piece) { pieces->push_back(piece); });
 }
 
-WindowPiece WindowOnHost::one(OpKind kind, int64_t offset) const {
-  if (offset < 0) throw_value_error(traits(kind).name, "offset is " + std::to_string(offset) + ", expected at least 0");
-  return {static_cast<uint64_t>(offset) * item_, item_};
-}
+WindowPiece WindowOnHost::one(OpKind kind, int64_t offset) const { return {bytes_before(kind, offset), item_}; }
 
 // --- running
 
@@ -251,6 +253,12 @@ TensorWindow::WorkPtr WindowOnHost::put_v(const std::vector<at::Tensor>& sources
     append_pieces(kind, places[i], sources[i], &parts.back().pieces);
     bytes += kept.back().nbytes();
   }
+  check_generation(kind);
+  check_parts("put_v", parts, peer, attr(peer));
+  if (signal && (*signal < 0 || *signal >= slots())) {
+    throw_value_error("put_v", "slot is " + std::to_string(*signal) + ", but the window has slots 0 to " +
+                                   std::to_string(slots() - 1));
+  }
   return run(kind, how, is_quick(peer, bytes), {}, kept,
              [host = host_, peer, signal, parts = std::move(parts)](int64_t timeout) {
                const hostccl::WindowSignal one{signal.value_or(0), hostccl::SignalChange::kAdd, 1};
@@ -282,6 +290,8 @@ TensorWindow::WorkPtr WindowOnHost::get_v(const std::vector<at::Tensor>& destina
     append_pieces(kind, places[i], to, &parts.back().pieces);
     bytes += to.nbytes();
   }
+  check_generation(kind);
+  check_parts("get_v", parts, peer, attr(peer));
   return run(kind, how, is_quick(peer, bytes), outputs, kept,
              [host = host_, peer, parts = std::move(parts), kept, outputs](int64_t timeout) {
                Error error = host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
@@ -437,13 +447,13 @@ at::Tensor WindowOnHost::remote(int peer) {
   checked_peer(kind, peer);
   check_generation(kind);
   if (peer == rank()) return local_;
+  const auto elements = static_cast<int64_t>(attr(peer).bytes / item_);
   void* data = nullptr;
   void* hold = nullptr;
   throw_if(host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
     return api.window_map(window, peer, &data, &hold);
   }));
   const auto unmap = group_->engine().windows.window_unmap;
-  const auto elements = static_cast<int64_t>(attr(peer).bytes / item_);
   // With the shape of ours, if it has as many elements.
   const std::vector<int64_t> flat{elements};
   const at::IntArrayRef sizes = elements == local_.numel() ? local_.sizes() : at::IntArrayRef(flat);

@@ -29,6 +29,10 @@ void check_window_tensor(const char* op, const char* name, const at::Tensor& ten
         op, std::string(name) + " is on " + tensor.device().str() + ", but the window is on " + window.device().str());
   }
   if (tensor.layout() != at::kStrided) throw_value_error(op, std::string(name) + " is not dense");
+  if (tensor.is_conj() || tensor.is_neg()) {
+    throw_value_error(
+        op, std::string(name) + " is a lazy conjugate or negation; call resolve_conj() or resolve_neg() first");
+  }
 }
 
 void check_window_memory(const at::Tensor& tensor) {
@@ -41,6 +45,9 @@ void check_window_memory(const at::Tensor& tensor) {
     throw_value_error(kOp, "tensor has sizes " + shape_text(tensor.sizes()) + " and strides " +
                                shape_text(tensor.strides()) +
                                ", expected one block of memory: call contiguous() first");
+  }
+  if (tensor.is_conj() || tensor.is_neg()) {
+    throw_value_error(kOp, "tensor is a lazy conjugate or negation; call resolve_conj() or resolve_neg() first");
   }
 }
 
@@ -55,6 +62,7 @@ void append_region(const char* op, const at::Tensor& window, const at::Tensor& v
   if (!view.defined() || !view.is_alias_of(window) || view.scalar_type() != window.scalar_type()) {
     throw_value_error(op, "offset is a tensor that is no view of the window's local tensor");
   }
+  if (view.is_conj() || view.is_neg()) throw_value_error(op, "offset is a lazy conjugate or negation");
   if (view.sizes() != other.sizes()) {
     throw_value_error(op, "the place in the window has sizes " + shape_text(view.sizes()) + ", the tensor " +
                               shape_text(other.sizes()));
@@ -94,6 +102,13 @@ void append_region(const char* op, const at::Tensor& window, const at::Tensor& v
     }
     if (d == 0) return;
   }
+}
+
+void check_inside(const char* op, const hostccl::WindowPiece& piece, int peer, uint64_t bytes) {
+  if (piece.offset <= bytes && piece.bytes <= bytes - piece.offset) return;
+  throw_value_error(op, "the window of rank " + std::to_string(peer) + ": " + std::to_string(piece.bytes) +
+                            " bytes at offset " + std::to_string(piece.offset) + " are not inside its " +
+                            std::to_string(bytes) + " bytes");
 }
 
 void copy_without_grad(const at::Tensor& to, const at::Tensor& from) {

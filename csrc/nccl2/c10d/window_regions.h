@@ -21,6 +21,9 @@ void check_same_length(const char* op, const char* name, size_t have, size_t pla
 void append_region(const char* op, const at::Tensor& window, const at::Tensor& view, const at::Tensor& other,
                    const std::function<void(const hostccl::WindowPiece&)>& add);
 
+// Throws unless the piece is inside the window of `peer`, which has so many bytes.
+void check_inside(const char* op, const hostccl::WindowPiece& piece, int peer, uint64_t bytes);
+
 // to.copy_(from), as data: autograd does not hear of it, as it does not of any operation of a backend.
 void copy_without_grad(const at::Tensor& to, const at::Tensor& from);
 

@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kTearDown = 10 * kSecond;  // of waiting for callers and peers while closing
 // Of no message moving: enough for a sender that waits for a core.
 constexpr int64_t kGiveUpReceivesAfter = 500 * kMillisecond;
+// Calls that only move data end within this, or soon after it.
+constexpr int64_t kUntilCallsEnd = 500 * kMillisecond;
 
 // For a call that may block for ever: goes on by itself, on a thread of its own, when the deadline has passed. True: it has
 // returned.
@@ -71,8 +73,15 @@ bool Communicator::shutdown() {
   lane_->in_flight().cancel_all(
       make_error(ErrorKind::kClosed, "the group was shut down before anybody had sent what this receive waited for"));
   is_drained_ = true;
-  close(before);
-  return true;
+  gate_.close();
+  if (gate_.wait_until_empty(Deadline::after(kUntilCallsEnd))) {
+    close(before);
+    return true;
+  }
+  // Somebody waits in a window for what will not come any more.
+  tell_members("group " + options_.group + " was shut down");
+  close(LifeState::kFailed);
+  return false;
 }
 
 // True when nothing is left in flight but receives to which nobody sends.

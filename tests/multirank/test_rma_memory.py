@@ -1,0 +1,276 @@
+"""What a window can be over, and what can be put and fetched: parameters of a model, arrays of other libraries, memory
+of `rma.empty`; the memory of another rank as a tensor; and torch's own interface to a window.
+"""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from pycomms import rma
+
+from ._errors import refused
+from ._harness import Ranks
+
+pytestmark = pytest.mark.nccl2_only("gloo has no windows")
+
+needs_window_of_torch = pytest.mark.skipif(not hasattr(c10d, "_new_window"), reason="torch has windows since 2.14")
+
+
+def check_remote(rank: int, world: int) -> None:
+    """Loads and stores of one rank are those of the other; the mapping outlives the window."""
+    right, left = (rank + 1) % world, (rank - 1) % world
+    win = rma.Window(torch.full((2, 3), float(rank)))
+    there = win.remote(right)
+    assert there.shape == (2, 3)
+    assert there.tolist() == [[float(right)] * 3] * 2
+    assert win.remote(rank) is win.local or torch.equal(win.remote(rank), win.local)
+    dist.barrier()
+    there[1, 2] = 100.0 + rank
+    dist.barrier()
+    assert float(win.local[1, 2]) == 100 + left
+    win.close()
+    local = win.local
+    del win
+    gc.collect()
+    there[0, 0] = 7.0
+    dist.barrier()
+    assert float(local[0, 0]) == 7.0
+    del local
+    gc.collect()
+    dist.barrier()  # the owner has let go of it
+    there.fill_(1.0)
+    assert float(there.sum()) == 6.0
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_memory_of_another_rank(ranks: Ranks, world: int) -> None:
+    ranks.run(check_remote, world=world)
+
+
+def check_shapes_of_remote(rank: int, world: int) -> None:
+    """As many elements as here: the shape that is here. Otherwise one dimension."""
+    with rma.Window(torch.zeros(2 * (rank % 2 + 1), 3, dtype=torch.int16)) as win:
+        for peer in range(world):
+            shape = win.remote(peer).shape
+            assert shape == ((2 * (rank % 2 + 1), 3) if peer % 2 == rank % 2 else (6 * (peer % 2 + 1),))
+            assert win.remote(peer).dtype is torch.int16
+        refused("ValueError", f"peer is {world}", win.remote, world)
+    refused("CommunicatorClosed", "the window is closed", win.remote, (rank + 1) % world)
+
+
+def test_shapes_of_remote_memory(ranks: Ranks) -> None:
+    ranks.run(check_shapes_of_remote, world=3)
+
+
+def check_model(rank: int, world: int) -> None:
+    """A window over a parameter: the model, its views, its state dict and its optimizer all go on with it."""
+    torch.manual_seed(rank)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    parameter: torch.nn.Parameter = model[0].weight  # type: ignore[assignment]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    row, flat, state = parameter.data[2], parameter.detach().view(-1), model.state_dict()
+    before = parameter.detach().clone()
+    with rma.Window(parameter) as win:
+        assert torch.equal(parameter, before)
+        right = (rank + 1) % world
+        fetched = torch.zeros(4, 4)
+        win.get(fetched, right)
+        win.fence()
+        win.put(torch.full((4,), 9.0), right, win.local[2])
+        win.fence()
+        assert row.tolist() == [9.0] * 4
+        assert flat[8:12].tolist() == [9.0] * 4
+        assert state["0.weight"][2].tolist() == [9.0] * 4
+        inputs = torch.ones(1, 4)
+        linear = model[0](inputs).detach()
+        assert torch.allclose(linear[0, 2], 36.0 + state["0.bias"][2])
+        model(inputs).sum().backward()
+        optimizer.step()
+        win.fence()
+        assert torch.equal(win.remote(rank).detach(), parameter.detach())
+        mine = parameter.detach().clone()
+        win.fence()
+        win.get(fetched, right)
+        everyone: list[Any] = [None] * world
+        dist.all_gather_object(everyone, mine)
+        assert torch.equal(fetched, everyone[right])
+        assert parameter.requires_grad
+        assert not win.remote(right).requires_grad or right == rank
+        win.put(parameter, rank)  # autograd does not hear of it
+        win.fence()
+    model(inputs).sum().backward()  # it lives on
+    optimizer.step()
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_parameter_of_a_live_model(ranks: Ranks, world: int) -> None:
+    ranks.run(check_model, world=world)
+
+
+@dataclass
+class Foreign:
+    """An array of a library that torch does not know."""
+
+    values: np.ndarray[Any, Any]
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        interface: dict[str, Any] = self.values.__array_interface__
+        return interface
+
+
+@dataclass
+class Capsule:
+    """One that has nothing but DLPack."""
+
+    values: np.ndarray[Any, Any]
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.values.__dlpack_device__()
+
+
+class OnGpu:
+    """One of a GPU's memory; there is none here, so that making a tensor of it fails."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": (4,), "typestr": "<i8", "data": (0xDEAD0000, False), "version": 3}
+
+
+def check_foreign_arrays(rank: int, world: int) -> None:
+    with rma.Window(torch.zeros(8, dtype=torch.int64)) as win:
+        for wrap in (np.asarray, Foreign, Capsule):
+            win.local.zero_()
+            numbers = np.arange(4) + 10
+            win.put(wrap(numbers), rank, 2)
+            assert win.local.tolist()[2:6] == numbers.tolist()
+            fetched = np.zeros(4, dtype=np.int64)
+            win.get(wrap(fetched), rank, 2)
+            assert fetched.tolist() == numbers.tolist()
+            strided = np.zeros((4, 3), dtype=np.int64)
+            win.get(wrap(strided[:, 1]), rank, win.local[1:5])
+            assert strided[:, 1].tolist() == [0, *numbers.tolist()[:3]]
+            win.accumulate(wrap(numbers), rank, 2)
+            old: Any = win.get_accumulate(wrap(numbers), rank, 2)
+            assert old.tolist() == (numbers * 2).tolist()
+            win.put_v([wrap(numbers), wrap(numbers[:2])], rank, [4, 0])
+            win.get_v([wrap(fetched)], rank, [4])
+            assert fetched.tolist() == numbers.tolist()
+            assert win.local.tolist()[:2] == numbers.tolist()[:2]
+        for wrong in ([1, 2], "text", None, object()):
+            refused("TypeError", "src", win.put, wrong, rank)
+            refused("TypeError", "dst", win.get, wrong, rank)
+        refused("TypeError", "float", win.put, np.zeros(2), rank)
+        for call in (win.put, win.get, win.accumulate):
+            assert refused("TypeError", "", call, OnGpu(), rank).seconds() < 10.0
+
+
+def test_arrays_of_other_libraries(ranks: Ranks) -> None:
+    ranks.run(check_foreign_arrays, world=1)
+
+
+def check_empty(rank: int, world: int) -> None:
+    left, right = (rank - 1) % world, (rank + 1) % world
+    memory = rma.empty(3, 4, dtype=torch.int32)
+    array = memory.numpy()
+    assert memory.shape == (3, 4)
+    assert not array.any()
+    address = memory.data_ptr()
+    for over in (memory, memory[1], memory.view(-1)[2:7]):
+        with rma.Window(over) as win:
+            assert win.local.data_ptr() == over.data_ptr()  # it has not moved
+            assert win.attr(right).reach == ("mapped" if world > 1 else "self")
+            win.put(torch.full((1,), rank + 1, dtype=torch.int32), right, 1, signal=0)
+            win.wait_signal(left)
+            assert int(over.view(-1)[1]) == left + 1
+    assert memory.data_ptr() == address
+    assert array[0, 1] == array[1, 1] == array[0, 3] == left + 1
+    np.from_dlpack(memory)[2, 2] = 5
+    assert int(memory[2, 2]) == 5
+    assert rma.empty().shape == ()
+    assert rma.empty(0, 3).shape == (0, 3)
+    assert rma.empty(2).dtype is torch.get_default_dtype()
+    with rma.Window(rma.empty(0)) as win:
+        assert win.attr(rank).numel == 0
+    refused("TypeError", "rma.empty", rma.empty, 3, group=_other_group())
+    dist.barrier()
+
+
+def _other_group() -> Any:
+    """A group of another backend."""
+    return dist.new_group(backend="gloo")
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_memory_made_for_windows(ranks: Ranks, world: int) -> None:
+    ranks.run(check_empty, world=world)
+
+
+def check_bytes(rank: int, world: int) -> None:
+    """A number of bytes instead of a tensor."""
+    with rma.Window(1000 * rank, name="bytes") as win:
+        assert win.local.dtype is torch.uint8
+        assert win.local.shape == (1000 * rank,)
+        assert win.attr(world - 1).nbytes == 1000 * (world - 1)
+        win.put(torch.full((10,), 5, dtype=torch.uint8)[: 10 * (world - 1)], world - 1, 990 * (world - 1))
+        assert repr(win) == f"Window('bytes', ({1000 * rank},), torch.uint8, rank {rank} of {world}, open)"
+    assert repr(win) == f"Window('bytes', ({1000 * rank},), torch.uint8, rank {rank} of {world}, closed)"
+    assert win.is_closed
+    win.close()  # again: nothing
+    with rma.Window(torch.zeros(2, 2)) as other:
+        assert repr(other) == f"Window((2, 2), torch.float32, rank {rank} of {world}, open)"
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_windows_of_bytes(ranks: Ranks, world: int) -> None:
+    ranks.run(check_bytes, world=world)
+
+
+def check_torchs_interface(rank: int, world: int, registers_later: bool) -> None:
+    left, right = (rank - 1) % world, (rank + 1) % world
+    memory = torch.zeros(6)
+    if registers_later:
+        window: Any = c10d._new_window()
+        refused("ValueError", "tensor_register", window.signal, right, False)
+        window.tensor_register(memory)
+    else:
+        window = c10d._new_window(memory)
+    refused("ValueError", "it has a tensor already", window.tensor_register, memory)
+    assert window.put(torch.full((2,), rank + 1.0), right, 3, False).is_completed()
+    window.wait_signal(left, False)
+    assert memory[2:].tolist() == [0.0, left + 1, left + 1, 0.0]
+    work = window.put(torch.full((2,), rank + 11.0), right, 0, True)
+    window.wait_signal(left, True).wait()
+    work.wait()
+    assert memory[:2].tolist() == [left + 11.0] * 2
+    window.signal(right, True).wait()
+    window.wait_signal(left, False)
+    assert window.window._read_signal(left, 0) == 0
+    there = window.map_remote_tensor(right)
+    assert there[3:5].tolist() == [rank + 1.0] * 2
+    assert "unified" in str(window.get_attr(right).access_type).lower()
+    refused("ValueError", f"peer is {world}", window.put, torch.zeros(1), world, 0, False)
+    dist.barrier()
+    window.tensor_deregister()
+    window.tensor_deregister()
+    refused("ValueError", "tensor_register", window.put, torch.zeros(1), right, 0, False)
+    window.tensor_register(memory)
+    window.tensor_deregister()
+
+
+@needs_window_of_torch
+@pytest.mark.parametrize("registers_later", [False, True])
+@pytest.mark.parametrize("world", [2, 3])
+def test_torchs_own_interface(ranks: Ranks, world: int, registers_later: bool) -> None:
+    ranks.run(check_torchs_interface, registers_later, world=world)
