@@ -8,7 +8,6 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,6 @@ from ._harness import Ranks, context
 
 pytestmark = pytest.mark.nccl2_only("gloo has no windows")
 
-_SHORT = timedelta(seconds=0.2)
 _SOON_S = 5.0  # on a loaded machine; far less than any timeout of the group
 _ENDED = ("CommunicatorClosed", "CommunicatorRevoked")
 
@@ -186,7 +184,9 @@ def check_racing_close(rank: int, world: int, rounds: int) -> None:
             lambda win=win, large=large: win.put(large, right),  # type: ignore[misc]
             lambda win=win: win.get(torch.zeros(5, dtype=torch.int64), right),  # type: ignore[misc]
             lambda win=win: win.fetch_add(1, right),  # type: ignore[misc]
-            lambda win=win: win.wait_signal(right, timeout=_SHORT) if win.test_signal(right) else None,  # type: ignore[misc]
+            lambda win=win: win.signal(right, 1),  # type: ignore[misc]
+            lambda win=win: win.test_signal(right, 1),  # type: ignore[misc]
+            lambda win=win: win.wait_signal(right),  # type: ignore[misc]
             lambda win=win: win.lock(right).release(),  # type: ignore[misc]
             lambda win=win, large=large: win.put(large, right, async_op=True).wait(),  # type: ignore[misc]
             lambda win=win: win.remote(right)[0].item(),  # type: ignore[misc]

@@ -128,7 +128,7 @@ def check_single_elements(rank: int, world: int) -> None:
             assert win.swap(lowest, rank, 1) == lowest  # it wrapped
             assert win.fetch_add(highest, rank, 1) == lowest
             assert win.compare_swap(0, 9, rank, 1) == (highest + lowest)
-            assert int(win.local[1]) == (highest + lowest or 9)
+            assert win.local.tolist()[1] == (highest + lowest or 9)
             assert win.swap(np.int64(5), rank, 2) >= 0
             assert win.compare_swap(torch.tensor(5), True, rank, 2) == 5  # type: ignore[arg-type]
             assert win.local.tolist()[0] == 0
