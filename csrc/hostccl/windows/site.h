@@ -61,7 +61,8 @@ class WindowSite {
                            const char* doing);
   const Segment& segment() const { return means_.segment; }
 
-  uint32_t next_number() { return next_number_++; }
+  uint32_t next_number() const { return next_number_; }
+  void take_number(uint32_t number) { next_number_ = number + 1; }
   // Collective: from now on windows can be served. The first call does it.
   pycomms::Status connect(int64_t timeout_ns, std::vector<int>* about);
   // Null before connect().

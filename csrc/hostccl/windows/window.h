@@ -77,11 +77,11 @@ class Window {
                                         int64_t count, int64_t waited_ns) const;
 
   const std::shared_ptr<WindowSite> site_;  // shared with the communicator and its other windows
-  const uint32_t number_;
   std::atomic<uint32_t> fence_{0};
   std::unique_ptr<std::atomic<bool>[]> holds_alone_;  // by rank, whose lock this rank holds
 
   // Constant once it is made.
+  uint32_t number_;                           // the same on all ranks
   std::shared_ptr<const WindowMemory> mine_;  // shared with the service
   pycomms::Fd block_fd_;                      // until all have mapped it
   std::vector<Peer> peers_;

@@ -75,6 +75,7 @@ Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, in
   std::vector<Report> verdicts;
   PYCOMMS_RETURN_IF_ERROR(site_->tell_all(to_report(Verdict{reaches_all}), deadline.left(), &verdicts, about, kDoing));
   block_fd_.reset();
+  site_->take_number(number_);
   site_->add(number_, mine_);
   const bool all_do = std::all_of(verdicts.begin(), verdicts.end(),
                                   [](const Report& r) { return from_report<Verdict>(r).reaches_all != 0; });
@@ -110,11 +111,8 @@ Status Window::map_peers(const std::vector<Report>& reports, std::vector<int>* a
       return {Code::kSystem, who + " cannot make its window: " +
                                  std::string(offer.trouble, strnlen(offer.trouble, sizeof(offer.trouble)))};
     }
-    if (offer.number != number_) {
-      return {Code::kMismatch, who + " is making its window number " + std::to_string(offer.number) +
-                                   " on this communicator, rank " + std::to_string(this->rank()) + " number " +
-                                   std::to_string(number_) + ": all ranks make the same windows in the same order"};
-    }
+    // Some may count more: they have made a window that others gave up waiting for.
+    number_ = std::max(number_, offer.number);
     if (offer.slots != mine_->layout.slots()) {
       return {Code::kMismatch, who + " has given " + std::to_string(offer.slots) + " slots, rank " +
                                    std::to_string(this->rank()) + " " + std::to_string(mine_->layout.slots())};

@@ -41,7 +41,7 @@ class HostWindow {
     const EngineResult result = call(communicator_->engine_.windows, handle_);
     if (result == nccl_abi::kSuccess) [[likely]]
       return {};
-    return explain(result, kind);
+    return gate_.is_closed() ? closed(kind) : explain(result, kind);
   }
 
  private:
