@@ -1,5 +1,8 @@
 // What a communicator does for a regroup of its group: it pauses while its successor is made, and serves the successor's
 // members to agree.
+#include <string>
+#include <utility>
+
 #include "nccl2/core/communicator.h"
 
 namespace pycomms {
@@ -35,7 +38,9 @@ Error Communicator::exchange(OpKind kind, const void* mine, size_t bytes, void* 
   missing.resize(static_cast<size_t>(count));
   ErrorDetail detail = make_error(ErrorKind::kTimeout, "").detail();
   detail.op = traits(kind).name;
-  detail.message += detail.op + ": a member has not come to an agreement by the deadline";
+  std::string who;
+  for (const int rank : missing) who += (who.empty() ? "rank " : ", rank ") + std::to_string(rank);
+  detail.message += detail.op + ": " + who + " did not come in time";
   detail.ranks = std::move(missing);
   return Error(std::move(detail));
 }
