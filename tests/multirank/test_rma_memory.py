@@ -76,7 +76,7 @@ def step(model: torch.nn.Module, inputs: torch.Tensor) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             assert parameter.grad is not None
-            parameter -= 0.5 * parameter.grad
+            parameter.sub_(0.5 * parameter.grad)
 
 
 def check_model(rank: int, world: int) -> None:
