@@ -17,10 +17,14 @@ NOTICED_WITHIN_S = 3.0
 PROGRAM = [sys.executable, "-m", "tests.multihost._programs.rma"]
 
 
-@pytest.mark.parametrize("trouble", [[], ["--latency", "2ms"], ["--loss", "1%"]], ids=["clean", "latency", "loss"])
-def test_every_operation_between_two_hosts(trouble: list[str]) -> None:
+@pytest.mark.parametrize(
+    "trouble, each",
+    [([], 2500), (["--latency", "2ms"], 50), (["--loss", "1%"], 50)],
+    ids=["clean", "latency", "loss"],
+)
+def test_every_operation_between_two_hosts(trouble: list[str], each: int) -> None:
     netns = [sys.executable, "-m", "launch.netns", "run", "--hosts", "2", "--per-host", "2", *trouble]
-    argv = [*netns, "--", *PROGRAM, "operate"]
+    argv = [*netns, "--", *PROGRAM, "operate", str(each)]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(line.partition("] ")[2] for line in done.stdout.splitlines()) == [

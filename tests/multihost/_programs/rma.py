@@ -1,6 +1,6 @@
-"""rma.py WHAT: a rank with windows, among ranks on several hosts.
+"""rma.py WHAT [EACH]: a rank with windows, among ranks on several hosts.
 
-operate  every operation, and 10,000 contended updates; says how it reaches the others
+operate  every operation, and EACH contended updates by each rank; says how it reaches the others
 lose     calls of every kind to the last rank, whose host is cut off; prints what they raised, and how long each took
 """
 
@@ -17,7 +17,6 @@ import torch.distributed as dist
 from pycomms import PeerFailure, rma
 
 LARGE = 3_000_000  # elements
-EACH = 2_500
 
 
 def data(win: rma.Window, rank: int, world: int) -> None:
@@ -37,6 +36,7 @@ def data(win: rma.Window, rank: int, world: int) -> None:
     win.put(source, right, place)
     win.fence()
     assert torch.equal(place, source)
+    win.fence()  # all have looked
     works = [win.put(torch.full((100,), float(i)), right, 100 * i, async_op=True) for i in range(50)]
     for work in works:
         assert work is not None
@@ -45,14 +45,14 @@ def data(win: rma.Window, rank: int, world: int) -> None:
     assert torch.equal(win.local[:5000], torch.arange(50.0).repeat_interleave(100))
 
 
-def updates(rank: int, world: int) -> None:
+def updates(rank: int, world: int, each: int) -> None:
     with rma.Window(torch.zeros(4, dtype=torch.int64)) as win:
-        for _ in range(EACH):
+        for _ in range(each):
             win.fetch_add(1, 0)
             seen = int(win.get_accumulate(torch.zeros(1, dtype=torch.int64), world - 1, 1, op="fetch"))
             while (old := win.compare_swap(seen, seen + 1, world - 1, 1)) != seen:
                 seen = old
-        for _ in range(100):
+        for _ in range(20):
             with win.lock(1):
                 value = torch.empty(1, dtype=torch.int64)
                 win.get(value, 1, 2)
@@ -60,19 +60,19 @@ def updates(rank: int, world: int) -> None:
         win.accumulate(torch.tensor([rank]), 0, 3, op="max")
         win.fence()
         if rank == 0:
-            assert win.local[0] == world * EACH
+            assert win.local[0] == world * each
             assert win.local[3] == world - 1
         if rank == world - 1:
-            assert win.local[1] == world * EACH
+            assert win.local[1] == world * each
         if rank == 1:
-            assert win.local[2] == world * 100
+            assert win.local[2] == world * 20
 
 
-def operate(rank: int, world: int) -> None:
+def operate(rank: int, world: int, each: str) -> None:
     with rma.Window(torch.zeros(LARGE + 5)) as win:
         data(win, rank, world)
         print("reaches " + " ".join(win.attr(peer).reach for peer in range(world)), flush=True)
-    updates(rank, world)
+    updates(rank, world, int(each))
     dist.destroy_process_group()
 
 
@@ -105,11 +105,15 @@ def lose(rank: int, world: int) -> None:
     print("the others go on", flush=True)
 
 
-def main(what: str) -> None:
+def main(what: str, *more: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("nccl2")
-    {"operate": operate, "lose": lose}[what](dist.get_rank(), dist.get_world_size())
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if what == "operate":
+        operate(rank, world, *more)
+    else:
+        lose(rank, world)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
