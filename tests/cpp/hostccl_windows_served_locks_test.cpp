@@ -83,7 +83,7 @@ TEST(who_waits_in_vain_is_told_who_has_it) {
   CHECK(net_test::eventually([&] {
     late = world[2].origin->lock(0, 1, false, nullptr, Deadline::after(10 * kMoment));
     CHECK(late.code() == Code::kTimeout);
-    return late.message() == "the lock of window 1 of rank 0 was not to be had in time: rank 1 has it";
+    return late.message() == "waited in vain for the lock of window 1 of rank 0, which rank 1 holds";
   }));
   must(world[1].origin->unlock(0, 1, false, soon()));
   CHECK(is_free(memory));

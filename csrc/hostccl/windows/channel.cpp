@@ -282,8 +282,8 @@ Status WindowChannel::status_of_answer() const {
       return {Code::kInvalidArgument,
               window + ": " + std::string(reinterpret_cast<const char*>(words_.data()), answer_.bytes)};
     case WindowVerdict::kTimeout:
-      return {Code::kTimeout, "the lock of " + window + " was not to be had in time" +
-                                  (answer_.rank >= 0 ? ": rank " + std::to_string(answer_.rank) + " has it" : "")};
+      return {Code::kTimeout, "waited in vain for the lock of " + window +
+                                  (answer_.rank >= 0 ? ", which rank " + std::to_string(answer_.rank) + " holds" : "")};
   }
   return Status::ok();
 }

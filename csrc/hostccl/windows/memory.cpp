@@ -136,6 +136,15 @@ T update_one(std::atomic_ref<T> target, WindowOp op, T operand) {
   return old;
 }
 
+// What is too large to be found in a cache again is written past it.
+void copy_any(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes >= kTooLargeForCache) {
+    copy_streaming(to, from, bytes);
+  } else {
+    hostccl::copy(to, from, bytes);
+  }
+}
+
 // What is one element is stored and loaded in one piece, so that whoever reads it never sees half of it.
 template <typename T>
 bool is_one(const void* at, size_t bytes) {
@@ -210,7 +219,7 @@ void put_piece(const WindowMemory& memory, const WindowPiece& piece, const std::
       store_one<uint16_t>(to, source, piece.bytes)) {
     return;
   }
-  hostccl::copy(to, source, piece.bytes);
+  copy_any(to, source, piece.bytes);
 }
 
 void get_piece(const WindowMemory& memory, const WindowPiece& piece, std::byte* destination) {
@@ -219,7 +228,7 @@ void get_piece(const WindowMemory& memory, const WindowPiece& piece, std::byte* 
       load_one<uint16_t>(destination, from, piece.bytes)) {
     return;
   }
-  hostccl::copy(destination, from, piece.bytes);
+  copy_any(destination, from, piece.bytes);
 }
 
 void update_piece(const WindowMemory& memory, const WindowPiece& piece, DataType type, WindowOp op,

@@ -69,7 +69,9 @@ Status Window::close(bool together, Deadline deadline, std::vector<int>* about) 
     ended = fence(-1, deadline.left());
     std::vector<Report> reports;
     if (ended.is_ok()) ended = site_->tell_all(Report{}, deadline.left(), &reports, about, "closing a window");
-    if (ended.code() == Code::kPeerFailure || ended.code() == Code::kCancelled) ended = Status::ok();
+    const bool is_over = ended.code() == Code::kPeerFailure || ended.code() == Code::kCancelled ||
+                         ended.code() == Code::kInvalidState;  // of a member, the communicator, or a window before
+    if (is_over) ended = Status::ok();
   }
   mine_->control().state.store(WindowState::kClosed, std::memory_order_seq_cst);
   wake(mine_->control().signalled);
@@ -200,6 +202,7 @@ Status Window::fence(int peer, int64_t timeout_ns) {
   Status first;
   for (int rank = 0; rank < nranks(); ++rank) {
     if ((peer != -1 && rank != peer) || !this->peer(rank).is_served) continue;
+    if (peer == -1 && site_->is_dead(rank)) continue;  // all that live
     Status flushed = remote->flush(rank, deadline);
     if (first.is_ok()) first = flushed;
   }

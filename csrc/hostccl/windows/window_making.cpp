@@ -72,11 +72,11 @@ Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, in
   if (!made.is_ok()) return made;
   PYCOMMS_RETURN_IF_ERROR(map_peers(reports, about));
   const bool reaches_all = std::none_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.is_served; });
+  site_->add(number_, mine_);  // who has heard from all may ask for something at once
   std::vector<Report> verdicts;
   PYCOMMS_RETURN_IF_ERROR(site_->tell_all(to_report(Verdict{reaches_all}), deadline.left(), &verdicts, about, kDoing));
   block_fd_.reset();
   site_->take_number(number_);
-  site_->add(number_, mine_);
   const bool all_do = std::all_of(verdicts.begin(), verdicts.end(),
                                   [](const Report& r) { return from_report<Verdict>(r).reaches_all != 0; });
   return all_do ? Status::ok() : site_->connect(deadline.left(), about);
