@@ -10,6 +10,7 @@
 #include "nccl2/c10d/python_hooks.h"
 #include "nccl2/c10d/regroup_probe.h"
 #include "nccl2/c10d/window_binding.h"
+#include "nccl2/c10d/window_fast_calls.h"
 
 namespace py = pybind11;
 
@@ -148,6 +149,7 @@ PYBIND11_MODULE(_C, m) {
       .def("_end_time_estimate", &Backend::end_time_estimate, py::call_guard<py::gil_scoped_release>());
 
   bind_windows(m);
+  bind_fast_calls(m.attr("Window"), &translate);
 
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),
         py::arg("engine_path"), py::arg("vector_width") = "", py::call_guard<py::gil_scoped_release>());
