@@ -111,7 +111,7 @@ class Window(_C.Window):
 
     def __init__(
         self,
-        memory: torch.Tensor | int,
+        memory: Any,
         group: dist.ProcessGroup | None = None,
         *,
         name: str | None = None,
@@ -267,7 +267,7 @@ class Window(_C.Window):
         return [operator.index(peers)]
 
 
-def _memory_of(memory: torch.Tensor | int, group: dist.ProcessGroup) -> torch.Tensor:
+def _memory_of(memory: Any, group: dist.ProcessGroup) -> torch.Tensor:
     if isinstance(memory, bool):
         raise TypeError("rma.Window: memory is a bool, expected a tensor or a number of bytes")
     if isinstance(memory, int):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -56,7 +57,7 @@ def check_use_of_the_dead(rank: int, world: int, names: list[str]) -> list[Caugh
     if rank == _VICTIM:
         context().await_signpost("never")
     first = needed(lambda: [_USES[names[0]](win) for _ in range(_MANY)])
-    later = [needed(lambda name=name: _USES[name](win)) for name in _USES]  # type: ignore[misc]
+    later = [needed(partial(use, win)) for use in _USES.values()]
     for caught in later:
         assert caught.seconds() < _LIMIT_S, caught
     # Between the living all goes on, in this window and in another one; also when the group knows.

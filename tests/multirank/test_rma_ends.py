@@ -174,23 +174,31 @@ def test_a_forked_child_is_no_member(ranks: Ranks) -> None:
 # --- threads
 
 
+def _waited(work: Any) -> None:
+    work.wait()
+
+
+def _uses(win: rma.Window, large: torch.Tensor, peer: int) -> list[Callable[[], Any]]:
+    return [
+        lambda: win.put(large, peer),
+        lambda: win.get(torch.zeros(5, dtype=torch.int64), peer),
+        lambda: win.fetch_add(1, peer),
+        lambda: win.signal(peer, 1),
+        lambda: win.test_signal(peer, 1),
+        lambda: win.wait_signal(peer),
+        lambda: win.lock(peer).release(),
+        lambda: _waited(win.put(large, peer, async_op=True)),
+        lambda: win.remote(peer)[0].item(),
+    ]
+
+
 def check_racing_close(rank: int, world: int, rounds: int) -> None:
     """Threads use a window that is being closed: each ends with an error that says so."""
     right = (rank + 1) % world
     for _ in range(rounds):
         win = rma.Window(torch.zeros(20_000, dtype=torch.int64))
         large = torch.ones(20_000, dtype=torch.int64)
-        uses: list[Callable[[], Any]] = [
-            lambda win=win, large=large: win.put(large, right),  # type: ignore[misc]
-            lambda win=win: win.get(torch.zeros(5, dtype=torch.int64), right),  # type: ignore[misc]
-            lambda win=win: win.fetch_add(1, right),  # type: ignore[misc]
-            lambda win=win: win.signal(right, 1),  # type: ignore[misc]
-            lambda win=win: win.test_signal(right, 1),  # type: ignore[misc]
-            lambda win=win: win.wait_signal(right),  # type: ignore[misc]
-            lambda win=win: win.lock(right).release(),  # type: ignore[misc]
-            lambda win=win, large=large: win.put(large, right, async_op=True).wait(),  # type: ignore[misc]
-            lambda win=win: win.remote(right)[0].item(),  # type: ignore[misc]
-        ]
+        uses = _uses(win, large, right)
         begun = threading.Barrier(len(uses) + 1)
         ends: list[Caught | None] = []
 

@@ -61,17 +61,19 @@ def test_wrong_arguments_are_named(ranks: Ranks, world: int) -> None:
 
 # --- making
 
+_NO_NUMBER: Any = "4"
+
 # What one rank does wrong when the others make a window of four floats, and what it hears.
 _WRONG: dict[str, tuple[str, Callable[[], Any]]] = {
     "strides": ("ValueError", lambda: rma.Window(torch.zeros(4, 2)[:, 0])),
     "device": ("ValueError", lambda: rma.Window(torch.zeros(4, device="meta"))),
     "sparse": ("ValueError", lambda: rma.Window(torch.zeros(4).to_sparse())),
-    "no tensor": ("TypeError", lambda: rma.Window("memory")),  # type: ignore[arg-type]
+    "no tensor": ("TypeError", lambda: rma.Window("memory")),
     "bool": ("TypeError", lambda: rma.Window(True)),
     "negative": ("ValueError", lambda: rma.Window(-1)),
     "no slots": ("ValueError", lambda: rma.Window(torch.zeros(4), slots=0)),
     "too many slots": ("ValueError", lambda: rma.Window(torch.zeros(4), slots=4097)),
-    "slots of a wrong type": ("TypeError", lambda: rma.Window(torch.zeros(4), slots="4")),  # type: ignore[arg-type]
+    "slots of a wrong type": ("TypeError", lambda: rma.Window(torch.zeros(4), slots=_NO_NUMBER)),
     "other slots": ("CollectiveMismatch", lambda: rma.Window(torch.zeros(4), slots=3)),
     "other type": ("CollectiveMismatch", lambda: rma.Window(torch.zeros(4, dtype=torch.int32))),
 }

@@ -83,7 +83,7 @@ def check_model(rank: int, world: int) -> None:
     """A window over a parameter: the model, its views, its gradient and its state dict all go on with it."""
     torch.manual_seed(rank)
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
-    parameter: torch.nn.Parameter = model[0].weight  # type: ignore[assignment]
+    parameter = next(model.parameters())
     row, flat, state = parameter.data[2], parameter.detach().view(-1), model.state_dict()
     before = parameter.detach().clone()
     with rma.Window(parameter) as win:

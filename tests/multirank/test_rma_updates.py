@@ -130,7 +130,8 @@ def check_single_elements(rank: int, world: int) -> None:
             assert win.compare_swap(0, 9, rank, 1) == (highest + lowest)
             assert win.local.tolist()[1] == (highest + lowest or 9)
             assert win.swap(np.int64(5), rank, 2) >= 0
-            assert win.compare_swap(torch.tensor(5), True, rank, 2) == 5  # type: ignore[arg-type]
+            five: Any = torch.tensor(5)
+            assert win.compare_swap(five, True, rank, 2) == 5
             assert win.local.tolist()[0] == 0
             assert win.local.tolist()[2] == 1
             for bad in (highest + 1, lowest - 1, 2**100):
