@@ -41,18 +41,27 @@ def empty(
     return flat.view(size)
 
 
-def as_tensor(value: Any) -> torch.Tensor:
+def as_tensor(value: Any, is_written: bool = True) -> torch.Tensor:
     """``value`` as a tensor over the same memory. The extension calls it for what is no tensor.
+
+    Args:
+        is_written: it must not be read-only; otherwise one that is read-only is copied.
 
     Raises:
         TypeError: it is no tensor and no array that shows its memory.
+        ValueError: it is read-only.
     """
     if isinstance(value, torch.Tensor):
         return value
     if hasattr(value, "__cuda_array_interface__"):
         return torch.as_tensor(value)
     if hasattr(value, "__array_interface__"):
-        return torch.as_tensor(np.asarray(value))  # of such objects torch takes NumPy's own only
+        array = np.asarray(value)  # of such objects torch takes NumPy's own only
+        if not array.flags.writeable:
+            if is_written:
+                raise ValueError("the array is read-only, and would be written to")
+            array = array.copy()  # torch has no tensors that are read-only
+        return torch.as_tensor(array)
     if hasattr(value, "__dlpack__"):
         return torch.utils.dlpack.from_dlpack(value)
     raise TypeError(

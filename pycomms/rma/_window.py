@@ -151,7 +151,7 @@ class Window(_C.Window):
         Returns:
             The old elements, of the shape of ``src``; with ``async_op`` a Work whose ``result()[0]`` they are.
         """
-        operands = as_tensor(src)
+        operands = as_tensor(src, is_written=False)
         old = torch.empty(operands.shape, dtype=operands.dtype)
         work = self._get_accumulate(operands, old, peer, offset, op=op, async_op=async_op, timeout=timeout)
         return work if async_op else old

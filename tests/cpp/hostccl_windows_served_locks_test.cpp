@@ -191,4 +191,28 @@ TEST(stopping_ends_the_wait_for_a_lock) {
   CHECK(net_test::eventually([&] { return is_free(memory); }));
 }
 
+TEST(a_lock_that_somebody_broke_in_vain_is_told_to_the_next_holder) {
+  const auto memory = make_memory(4, 8);
+  bool is_over = false;
+  const auto attempt = [&](int rank, bool shared) {
+    return WindowLockAttempt(*memory, rank, shared, [&](int who) { return is_over && who == 1; });
+  };
+  CHECK(attempt(2, true).try_now());
+  auto victim = attempt(1, false);
+  CHECK(!victim.try_now());  // keeps others out, and waits for rank 2
+  is_over = true;
+  auto impatient = attempt(0, false);
+  CHECK(!impatient.try_now());
+  CHECK_EQ(impatient.broken(), 1);
+  impatient.give_up();
+  CHECK(unlock(*memory, 2, true));
+  auto next = attempt(3, false);
+  CHECK(next.try_now());
+  CHECK_EQ(next.broken(), 1);
+  CHECK(unlock(*memory, 3, false));
+  auto last = attempt(0, true);
+  CHECK(last.try_now());
+  CHECK_EQ(last.broken(), -1);
+}
+
 CHECK_MAIN()

@@ -187,6 +187,44 @@ def test_arrays_of_other_libraries(ranks: Ranks) -> None:
     ranks.run(check_foreign_arrays, world=1)
 
 
+def check_private_memory(rank: int, world: int) -> None:
+    """NumPy's own memory cannot be mapped: ranks of the same host reach it through its owner's service."""
+    left, right = (rank - 1) % world, (rank + 1) % world
+    array = np.zeros(50_000, dtype=np.int64)
+    with rma.Window(array) as win:
+        assert win.attr(right).reach == "served"
+        win.put(np.full(40_000, rank + 1), right, 5, signal=2)
+        win.wait_signal(left, 2)
+        assert (array[5:40_005] == left + 1).all()
+        assert not array[:5].any()
+        got = np.empty(3, dtype=np.int64)
+        win.fence()
+        win.get(got, right, 40_003)
+        assert got.tolist() == [rank + 1, rank + 1, 0]
+        for _ in range(100):
+            win.fetch_add(1, 0, 1)
+            with win.lock(0):
+                win.get(got[:1], 0)
+                win.put(got[:1] + 1, 0)
+        win.fence()
+        if rank == 0:
+            assert array[:2].tolist() == [100 * world] * 2
+        refused("ValueError", "not inside", win.put, array, right, 1)
+        refused("ValueError", "cannot be mapped", win.remote, right)
+        fixed = np.ones(4, dtype=np.int64)
+        fixed.flags.writeable = False
+        refused("ValueError", "read-only", win.get, fixed, right)
+        win.put(fixed, right, 100)
+        win.fence()
+        assert array[100:105].tolist() == [1] * 4 + [left + 1]
+        refused("ValueError", "read-only", rma.Window, fixed)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_private_memory_is_served(ranks: Ranks, world: int) -> None:
+    ranks.run(check_private_memory, world=world)
+
+
 def check_empty(rank: int, world: int) -> None:
     left, right = (rank - 1) % world, (rank + 1) % world
     memory = rma.empty(3, 4, dtype=torch.int32)

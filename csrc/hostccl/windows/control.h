@@ -21,6 +21,8 @@ struct WindowControl {
   Bell signalled;                               // for the owner
   Bell unlocked;                                // for whoever waits for the lock
   alignas(kLine) std::atomic<uint32_t> writer;  // rank + 1 of who holds the lock alone; 0: nobody does
+  // rank + 1 of a dead holder whose lock was broken by one who then gave up: the next holder is to be told. 0: there is none.
+  std::atomic<uint32_t> broken;
 };
 
 // Whoever sleeps on the bell looks again.

@@ -8,7 +8,16 @@ int rank_of(uint32_t mark) { return static_cast<int>(mark) - 1; }
 
 }  // namespace
 
-bool WindowLockAttempt::try_now() { return shared_ ? try_shared() : try_alone(); }
+bool WindowLockAttempt::try_now() {
+  if (!(shared_ ? try_shared() : try_alone())) return false;
+  std::atomic<uint32_t>& untold = memory_.control().broken;
+  if (untold.load(std::memory_order_relaxed) == 0) [[likely]]
+    return true;
+  if (const uint32_t mark = untold.exchange(0, std::memory_order_seq_cst); mark != 0 && broken_ < 0) {
+    broken_ = rank_of(mark);
+  }
+  return true;
+}
 
 // The mark first, so that nobody new comes in; then those who share it have to leave.
 bool WindowLockAttempt::try_alone() {
@@ -56,6 +65,7 @@ bool WindowLockAttempt::break_dead_writer(uint32_t seen) {
 }
 
 void WindowLockAttempt::give_up() {
+  if (broken_ >= 0) memory_.control().broken.store(mark_of(broken_), std::memory_order_seq_cst);
   if (!keeps_others_out_) return;
   keeps_others_out_ = false;
   memory_.control().writer.store(0, std::memory_order_seq_cst);

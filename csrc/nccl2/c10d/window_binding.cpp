@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <map>
+#include <string_view>
 
 #include "nccl2/c10d/backend.h"
 #include "nccl2/c10d/errors.h"
@@ -107,10 +108,13 @@ at::Tensor to_tensor(const char* op, const char* name, py::handle value) {
   if (THPVariable_Check(value.ptr())) [[likely]]
     return THPVariable_Unpack(value.ptr());
   try {
-    const py::object tensor = py::module_::import("pycomms.rma._memory").attr("as_tensor")(value);
+    const py::object tensor =
+        py::module_::import("pycomms.rma._memory").attr("as_tensor")(value, std::string_view(name).starts_with("dst"));
     return THPVariable_Unpack(tensor.ptr());
-  } catch (const py::error_already_set& error) {
-    throw_type_error(op, std::string(name) + ": " + py::str(error.value()).cast<std::string>());
+  } catch (py::error_already_set& error) {
+    const std::string what = std::string(name) + ": " + py::str(error.value()).cast<std::string>();
+    if (error.matches(PyExc_ValueError)) throw_value_error(op, what);
+    throw_type_error(op, what);
   }
 }
 

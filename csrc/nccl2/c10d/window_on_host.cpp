@@ -463,7 +463,15 @@ at::Tensor WindowOnHost::remote(int peer) {
 void WindowOnHost::close(bool together, const How& how) {
   if (is_closed()) return;
   const int64_t timeout = timeout_of(how);
-  if (together && !is_stale()) wait_for_queued(how);
+  if (together && !is_stale()) {
+    try {
+      wait_for_queued(how);
+    } catch (...) {  // it is closed all the same, which ends them
+      const ReleaseGil gil;
+      static_cast<void>(host_->close(false, timeout));
+      throw;
+    }
+  }
   const ReleaseGil gil;
   throw_if(host_->close(together && !is_stale(), timeout));
 }
