@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _NOW = timedelta(0)
+_MOST_SLOTS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,11 @@ class Lock:
         """Gives the lock back; what was done under it is done. Again: does nothing."""
         if self._held:
             self._held = False
-            self._window._unlock(self.peer, self.shared)
+            try:
+                self._window._unlock(self.peer, self.shared)
+            except (CollectiveTimeout, KeyboardInterrupt):
+                self._held = True  # it may be tried again
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -123,8 +128,9 @@ class Window(_C.Window):
         backend = _tables.backend_of(self.group, "rma.Window")
         try:
             tensor = _memory_of(memory, self.group)
-            operator.index(slots)
-        except (TypeError, ValueError) as err:
+            if operator.index(slots) not in range(1, _MOST_SLOTS + 1):
+                raise ValueError(f"rma.Window: slots is {slots}, expected 1 to {_MOST_SLOTS}")
+        except Exception as err:
             # The other ranks wait for this one: it tells them.
             try:
                 super().__init__(backend, None, 1, timeout, str(err))
@@ -244,6 +250,12 @@ class Window(_C.Window):
         """
         self._close(False, timeout)
         return Window(self.local, self.group, name=self.name, slots=self.slots, timeout=timeout)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a Window cannot be pickled or copied")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Window cannot be pickled or copied")
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,9 @@ of `rma.empty`; the memory of another rank as a tensor; and torch's own interfac
 from __future__ import annotations
 
 import gc
+import pickle
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from pycomms import rma
 
-from ._errors import refused
+from ._errors import catch, refused
 from ._harness import Ranks
 
 pytestmark = pytest.mark.nccl2_only("gloo has no windows")
@@ -223,6 +225,72 @@ def check_private_memory(rank: int, world: int) -> None:
 @pytest.mark.parametrize("world", [2, 3])
 def test_private_memory_is_served(ranks: Ranks, world: int) -> None:
     ranks.run(check_private_memory, world=world)
+
+
+def check_other_memory(rank: int, world: int) -> None:
+    """What gives the caller's tensors another memory does not concern the window, or what is queued."""
+    right = (rank + 1) % world
+    model = torch.nn.Linear(100, 100)
+    parameter = torch.zeros(1 << 20)
+    with rma.Window(model.weight) as weights, rma.Window(parameter) as win:
+        local = weights.local
+        model.half()
+        parameter.data = torch.zeros(1)
+        assert weights.local.dtype is torch.float32
+        weights.put(torch.full((100,), rank + 1.0), right)
+        weights.fence()
+        assert weights.local.view(-1)[:100].tolist() == [(rank - 1) % world + 1.0] * 100
+        assert local.data_ptr() == weights.local.data_ptr()
+        source = torch.full((1 << 20,), 3.0)
+        work: Any = win.put(source, right, async_op=True)
+        source.data = torch.zeros(1)
+        work.wait()
+        win.fence()
+        assert win.local.sum() == 3 << 20
+        expanded = torch.zeros(1).expand(50_000)
+        for is_async in (False, True):
+            refused("ValueError", "in one place", win.get, expanded, right, async_op=is_async)
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_tensors_that_get_another_memory(ranks: Ranks, world: int) -> None:
+    ranks.run(check_other_memory, world=world)
+
+
+def _accumulate(win: rma.Window) -> None:
+    for _ in range(3):
+        win.accumulate(torch.ones(1 << 22), 1)
+
+
+def check_freed(rank: int, world: int) -> None:
+    """Who drops a window that others are at work in keeps its memory until they have left it."""
+    for _ in range(5):
+        array = np.zeros(1 << 22, dtype=np.float32)
+        win = rma.Window(array)
+        dist.barrier()
+        if rank == 0:
+            caught = catch(partial(_accumulate, win))
+            assert caught is None or caught.kind in ("PeerFailure", "CommunicatorRevoked", "CommunicatorClosed"), caught
+        del win, array
+        dist.barrier()
+
+
+def test_memory_is_kept_while_others_use_it(ranks: Ranks) -> None:
+    ranks.run(check_freed, world=2)
+
+
+def check_unmade(rank: int, world: int) -> None:
+    unmade = rma.Window.__new__(rma.Window)
+    refused("TypeError", "has not been made", unmade.put, torch.zeros(1), 0)
+    refused("TypeError", "has not been made", unmade.flush)
+    refused("RuntimeError", "", unmade.fetch_add, 1, 0)
+    with rma.Window(torch.zeros(1)) as win:
+        for protocol in (0, 2, 5):
+            refused("TypeError", "cannot be pickled", pickle.dumps, win, protocol)
+
+
+def test_windows_that_were_never_made(ranks: Ranks) -> None:
+    ranks.run(check_unmade, world=1)
 
 
 def check_empty(rank: int, world: int) -> None:

@@ -14,6 +14,8 @@ using pycomms::Status;
 
 namespace {
 
+constexpr int64_t kUntilUnused = 10 * pycomms::kSecond;
+
 // What each rank tells before windows are served.
 struct Introduction {
   uint8_t serves;
@@ -84,9 +86,10 @@ Status WindowSite::connect(int64_t timeout_ns, std::vector<int>* about) {
                                        .is_dead = [this](int rank) { return is_dead(rank); },
                                        .trouble = [this](int peer) { return trouble_while_waiting(peer); }});
   Introduction mine{};
+  std::shared_ptr<WindowNetwork> network;
   if (started.is_ok()) {
-    network_ = started.take();
-    mine = {1, network_->address().encode()};
+    network = started.take();
+    mine = {1, network->address().encode()};
   }
   std::vector<Report> reports;
   PYCOMMS_RETURN_IF_ERROR(
@@ -97,14 +100,15 @@ Status WindowSite::connect(int64_t timeout_ns, std::vector<int>* about) {
     const auto theirs = from_report<Introduction>(reports[rank]);
     auto address = net::Address::decode(theirs.address);
     if (theirs.serves == 0 || !address.is_ok()) {
-      network_.reset();
       *about = {static_cast<int>(rank)};
       return {Code::kSystem, "rank " + std::to_string(rank) + " cannot serve its windows: its own error says why"};
     }
     addresses.push_back(address.value());
   }
-  network_->introduce(std::move(addresses));
-  remote_.store(&network_->remote(), std::memory_order_release);
+  network->introduce(std::move(addresses));
+  remote_.store(&network->remote(), std::memory_order_release);
+  std::lock_guard lock(mutex_);
+  network_ = std::move(network);
   return Status::ok();
 }
 
@@ -123,13 +127,17 @@ void WindowSite::add(uint32_t number, std::shared_ptr<const WindowMemory> memory
   windows_[number] = std::move(memory);
 }
 
-bool WindowSite::remove(uint32_t number, pycomms::Deadline deadline) {
+// The memory is its owner's to free when this returns, so the caller's own deadline does not count: a session leaves a window
+// after one burst.
+bool WindowSite::remove(uint32_t number) {
+  std::shared_ptr<WindowNetwork> network;
   {
     std::lock_guard lock(mutex_);
     windows_.erase(number);
+    network = network_;
   }
   const pycomms::GateHolder inside(gate_);  // otherwise stop() sees to it
-  return !inside || network_ == nullptr || network_->service().wait_until_unused(number, deadline);
+  return !inside || !network || network->service().wait_until_unused(number, pycomms::Deadline::after(kUntilUnused));
 }
 
 std::shared_ptr<const WindowMemory> WindowSite::find(uint32_t number) const {

@@ -68,8 +68,8 @@ class WindowSite {
   // Null before connect().
   RemoteWindows* remote() const { return remote_.load(std::memory_order_acquire); }
   void add(uint32_t number, std::shared_ptr<const WindowMemory> memory);
-  // When it returns no rank elsewhere touches the memory any more; false: one still did at the deadline.
-  bool remove(uint32_t number, pycomms::Deadline deadline);
+  // When it returns no rank elsewhere touches the memory any more; false: one still did after ten seconds.
+  bool remove(uint32_t number);
   std::shared_ptr<const WindowMemory> find(uint32_t number) const;
 
  private:
@@ -93,7 +93,7 @@ class WindowSite {
   mutable std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<const WindowMemory>> windows_;  // GUARDED_BY(mutex_): this rank's own
 
-  std::unique_ptr<WindowNetwork> network_;  // written by whoever makes windows
+  std::shared_ptr<WindowNetwork> network_;  // GUARDED_BY(mutex_); shared with whoever removes a window
   std::atomic<RemoteWindows*> remote_{nullptr};
 };
 

@@ -75,7 +75,7 @@ Status Window::close(bool together, Deadline deadline, std::vector<int>* about) 
   }
   mine_->control().state.store(WindowState::kClosed, std::memory_order_seq_cst);
   wake(mine_->control().signalled);
-  if (!site_->remove(number_, deadline)) {
+  if (!site_->remove(number_)) {
     return {Code::kTimeout, "another rank was still at work in the window when the time to close it had passed"};
   }
   return ended;

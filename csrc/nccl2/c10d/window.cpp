@@ -9,7 +9,7 @@ namespace pycomms::c10d_backend {
 
 TensorWindow::TensorWindow(std::shared_ptr<Communicator> group, at::Tensor local, int slots, Generation generation)
     : group_(std::move(group)),
-      local_(std::move(local)),
+      local_(local.detach()),
       type_(to_data_type(local_.scalar_type())),
       item_(local_.element_size()),
       slots_(slots),

@@ -91,7 +91,7 @@ class TensorWindow : public torch::CustomClassHolder {
   ErrorDetail detail_of(ErrorKind kind, const std::string& message) const;
 
   const std::shared_ptr<Communicator> group_;  // shared: a window may outlive its group
-  const at::Tensor local_;
+  const at::Tensor local_;                     // ours alone: whoever gives his tensor another memory does not change it
   const DataType type_;
   const size_t item_;  // bytes of an element
 

@@ -17,6 +17,8 @@ namespace py = pybind11;
 namespace pycomms::c10d_backend {
 namespace {
 
+// By its holder, which is there once __init__ has been: pybind11 would make up an object otherwise.
+using Self = c10::intrusive_ptr<TensorWindow>;
 using Timeout = std::optional<std::chrono::milliseconds>;
 
 // One element as the engine sees it.
@@ -184,132 +186,135 @@ void bind_windows(py::module_& m) {
            py::arg("backend"), py::arg("memory"), py::arg("slots"), py::arg("timeout"), py::arg("refusal"))
       .def(
           "put",
-          [](TensorWindow& self, py::handle src, int peer, py::handle at, std::optional<int> signal, bool is_async,
+          [](const Self& self, py::handle src, int peer, py::handle at, std::optional<int> signal, bool is_async,
              const Timeout& limit) {
-            return self.put(to_tensor("put", "src", src), peer, to_place("put", at), signal, {is_async, limit});
+            return self->put(to_tensor("put", "src", src), peer, to_place("put", at), signal, {is_async, limit});
           },
           py::arg("src"), py::arg("peer"), offset, py::kw_only(), py::arg("signal") = py::none(), async_op, timeout)
       .def(
           "get",
-          [](TensorWindow& self, py::handle dst, int peer, py::handle at, bool is_async, const Timeout& limit) {
-            return self.get(to_tensor("get", "dst", dst), peer, to_place("get", at), {is_async, limit});
+          [](const Self& self, py::handle dst, int peer, py::handle at, bool is_async, const Timeout& limit) {
+            return self->get(to_tensor("get", "dst", dst), peer, to_place("get", at), {is_async, limit});
           },
           py::arg("dst"), py::arg("peer"), offset, py::kw_only(), async_op, timeout)
       .def(
           "put_v",
-          [](TensorWindow& self, const py::sequence& srcs, int peer, const py::sequence& offsets,
+          [](const Self& self, const py::sequence& srcs, int peer, const py::sequence& offsets,
              std::optional<int> signal, bool is_async, const Timeout& limit) {
-            return self.put_v(to_tensors("put_v", "srcs", srcs), peer, to_places("put_v", offsets), signal,
-                              {is_async, limit});
+            return self->put_v(to_tensors("put_v", "srcs", srcs), peer, to_places("put_v", offsets), signal,
+                               {is_async, limit});
           },
           py::arg("srcs"), py::arg("peer"), py::arg("offsets"), py::kw_only(), py::arg("signal") = py::none(), async_op,
           timeout)
       .def(
           "get_v",
-          [](TensorWindow& self, const py::sequence& dsts, int peer, const py::sequence& offsets, bool is_async,
+          [](const Self& self, const py::sequence& dsts, int peer, const py::sequence& offsets, bool is_async,
              const Timeout& limit) {
-            return self.get_v(to_tensors("get_v", "dsts", dsts), peer, to_places("get_v", offsets), {is_async, limit});
+            return self->get_v(to_tensors("get_v", "dsts", dsts), peer, to_places("get_v", offsets), {is_async, limit});
           },
           py::arg("dsts"), py::arg("peer"), py::arg("offsets"), py::kw_only(), async_op, timeout)
       .def(
           "accumulate",
-          [](TensorWindow& self, py::handle src, int peer, py::handle at, const std::string& op, bool is_async,
+          [](const Self& self, py::handle src, int peer, py::handle at, const std::string& op, bool is_async,
              const Timeout& limit) {
-            return self.update(to_tensor("accumulate", "src", src), peer, to_place("accumulate", at),
-                               to_window_op("accumulate", op), {}, {is_async, limit});
+            return self->update(to_tensor("accumulate", "src", src), peer, to_place("accumulate", at),
+                                to_window_op("accumulate", op), {}, {is_async, limit});
           },
           py::arg("src"), py::arg("peer"), offset, py::kw_only(), py::arg("op") = "sum", async_op, timeout)
       .def(
           "_get_accumulate",
-          [](TensorWindow& self, py::handle src, const at::Tensor& old, int peer, py::handle at, const std::string& op,
+          [](const Self& self, py::handle src, const at::Tensor& old, int peer, py::handle at, const std::string& op,
              bool is_async, const Timeout& limit) {
             const WindowOp what = op == "fetch" ? WindowOp::kFetch : to_window_op("get_accumulate", op);
-            return self.update(to_tensor("get_accumulate", "src", src), peer, to_place("get_accumulate", at), what, old,
-                               {is_async, limit});
+            return self->update(to_tensor("get_accumulate", "src", src), peer, to_place("get_accumulate", at), what,
+                                old, {is_async, limit});
           },
           py::arg("src"), py::arg("old"), py::arg("peer"), offset, py::kw_only(), py::arg("op") = "sum", async_op,
           timeout)
       .def(
           "fetch_add",
-          [](TensorWindow& self, py::handle value, int peer, int64_t at, const Timeout& limit) {
-            return update_element(self, "fetch_add", value, peer, at, WindowOp::kSum, limit);
+          [](const Self& self, py::handle value, int peer, int64_t at, const Timeout& limit) {
+            return update_element(*self, "fetch_add", value, peer, at, WindowOp::kSum, limit);
           },
           py::arg("value"), py::arg("peer"), offset, py::kw_only(), timeout)
       .def(
           "swap",
-          [](TensorWindow& self, py::handle value, int peer, int64_t at, const Timeout& limit) {
-            return update_element(self, "swap", value, peer, at, WindowOp::kReplace, limit);
+          [](const Self& self, py::handle value, int peer, int64_t at, const Timeout& limit) {
+            return update_element(*self, "swap", value, peer, at, WindowOp::kReplace, limit);
           },
           py::arg("value"), py::arg("peer"), offset, py::kw_only(), timeout)
       .def(
           "compare_swap",
-          [](TensorWindow& self, py::handle expected, py::handle desired, int peer, int64_t at, const Timeout& limit) {
-            const Element before = to_element(self, "compare_swap", "expected", expected);
-            const Element after = to_element(self, "compare_swap", "desired", desired);
+          [](const Self& self, py::handle expected, py::handle desired, int peer, int64_t at, const Timeout& limit) {
+            const Element before = to_element(*self, "compare_swap", "expected", expected);
+            const Element after = to_element(*self, "compare_swap", "desired", desired);
             Element old{};
-            self.compare_swap(&before, &after, peer, at, &old, {false, limit});
-            return py::reinterpret_steal<py::object>(to_python(self, old));
+            self->compare_swap(&before, &after, peer, at, &old, {false, limit});
+            return py::reinterpret_steal<py::object>(to_python(*self, old));
           },
           py::arg("expected"), py::arg("desired"), py::arg("peer"), offset, py::kw_only(), timeout)
       .def(
           "flush",
-          [](TensorWindow& self, std::optional<int> peer, bool is_async, const Timeout& limit) {
-            return self.flush(peer, {is_async, limit});
+          [](const Self& self, std::optional<int> peer, bool is_async, const Timeout& limit) {
+            return self->flush(peer, {is_async, limit});
           },
           py::arg("peer") = py::none(), py::kw_only(), async_op, timeout)
       .def(
           "signal",
-          [](TensorWindow& self, int peer, int slot, int64_t value, const std::string& op, bool is_async,
+          [](const Self& self, int peer, int slot, int64_t value, const std::string& op, bool is_async,
              const Timeout& limit) {
             TORCH_CHECK_VALUE(op == "add" || op == "set", "signal: op is '", op, "', expected add or set");
             const auto change = op == "add" ? hostccl::SignalChange::kAdd : hostccl::SignalChange::kSet;
-            return self.signal(peer, slot, value, change, {is_async, limit});
+            return self->signal(peer, slot, value, change, {is_async, limit});
           },
           py::arg("peer"), py::arg("slot") = 0, py::arg("value") = 1, py::kw_only(), py::arg("op") = "add", async_op,
           timeout)
       .def(
           "_wait_signal",
-          [](TensorWindow& self, std::vector<int> peers, bool all_of, int slot, int64_t count, bool is_async,
+          [](const Self& self, std::vector<int> peers, bool all_of, int slot, int64_t count, bool is_async,
              const Timeout& limit) -> py::object {
             size_t which = 0;
-            auto work =
-                self.wait_signal(std::move(peers), all_of, slot, count, is_async ? nullptr : &which, {is_async, limit});
+            auto work = self->wait_signal(std::move(peers), all_of, slot, count, is_async ? nullptr : &which,
+                                          {is_async, limit});
             return is_async ? py::cast(work) : py::cast(which);
           },
           py::arg("peers"), py::arg("all_of"), py::arg("slot"), py::arg("count"), py::arg("async_op"),
           py::arg("timeout"))
-      .def("_read_signal", &TensorWindow::read_signal, py::arg("peer"), py::arg("slot"))
+      .def(
+          "_read_signal", [](const Self& self, int peer, int slot) { return self->read_signal(peer, slot); },
+          py::arg("peer"), py::arg("slot"))
       .def(
           "_lock",
-          [](TensorWindow& self, int peer, bool shared, const Timeout& limit) {
-            return self.lock(peer, shared, {false, limit});
+          [](const Self& self, int peer, bool shared, const Timeout& limit) {
+            return self->lock(peer, shared, {false, limit});
           },
           py::arg("peer"), py::arg("shared"), py::arg("timeout"))
       .def(
-          "_unlock", [](TensorWindow& self, int peer, bool shared) { self.unlock(peer, shared, {}); }, py::arg("peer"),
+          "_unlock", [](const Self& self, int peer, bool shared) { self->unlock(peer, shared, {}); }, py::arg("peer"),
           py::arg("shared"))
-      .def("remote", &TensorWindow::remote, py::arg("peer"))
+      .def(
+          "remote", [](const Self& self, int peer) { return self->remote(peer); }, py::arg("peer"))
       .def(
           "_attr",
-          [](const TensorWindow& self, int peer) {
-            const hostccl::WindowAttr attr = self.attr(peer);
+          [](const Self& self, int peer) {
+            const hostccl::WindowAttr attr = self->attr(peer);
             return py::make_tuple(reach_name(attr.reach), attr.bytes);
           },
           py::arg("peer"))
       .def(
           "_close",
-          [](TensorWindow& self, bool together, const Timeout& limit) { self.close(together, {false, limit}); },
+          [](const Self& self, bool together, const Timeout& limit) { self->close(together, {false, limit}); },
           py::arg("together"), py::arg("timeout"))
       .def(
-          "_wait_for_queued", [](TensorWindow& self, const Timeout& limit) { self.wait_for_queued({false, limit}); },
+          "_wait_for_queued", [](const Self& self, const Timeout& limit) { self->wait_for_queued({false, limit}); },
           timeout)
-      .def_property_readonly("local", &TensorWindow::local)
-      .def_property_readonly("rank", &TensorWindow::rank)
-      .def_property_readonly("size", &TensorWindow::size)
-      .def_property_readonly("slots", &TensorWindow::slots)
-      .def_property_readonly("generation", &TensorWindow::generation)
-      .def_property_readonly("is_stale", &TensorWindow::is_stale)
-      .def_property_readonly("is_closed", &TensorWindow::is_closed);
+      .def_property_readonly("local", [](const Self& self) { return self->local(); })
+      .def_property_readonly("rank", [](const Self& self) { return self->rank(); })
+      .def_property_readonly("size", [](const Self& self) { return self->size(); })
+      .def_property_readonly("slots", [](const Self& self) { return self->slots(); })
+      .def_property_readonly("generation", [](const Self& self) { return self->generation(); })
+      .def_property_readonly("is_stale", [](const Self& self) { return self->is_stale(); })
+      .def_property_readonly("is_closed", [](const Self& self) { return self->is_closed(); });
 
 #ifdef C10D_BACKEND_HAS_WINDOW
   py::class_<TorchWindow, ::c10d::Window, c10::intrusive_ptr<TorchWindow>>(m, "TorchWindow",

@@ -22,9 +22,17 @@ struct General {
 };
 General general;
 
-TensorWindow& window_of(PyObject* self) {
+// Null: __init__ has not been there, or has failed.
+TensorWindow* find_window(PyObject* self) {
   auto* const instance = reinterpret_cast<py::detail::instance*>(self);
-  return *static_cast<TensorWindow*>(instance->get_value_and_holder().value_ptr());
+  if (!instance->simple_layout || !instance->simple_holder_constructed) return nullptr;
+  return static_cast<TensorWindow*>(instance->simple_value_holder[0]);
+}
+
+TensorWindow& window_of(PyObject* self) {
+  if (TensorWindow* const window = find_window(self); window != nullptr) [[likely]]
+    return *window;
+  throw py::type_error("the window has not been made: its __init__ was not called, or has failed");
 }
 
 PyObject* call_general(PyObject* method, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
@@ -62,18 +70,16 @@ bool is_small_int(PyObject* value, long* number) {
   return overflow == 0;
 }
 
-bool is_usual(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords, long* peer, long* offset) {
+bool is_usual(PyObject* const* args, Py_ssize_t nargs, PyObject* keywords, long* peer, long* offset) {
   *offset = 0;
-  const auto* const instance = reinterpret_cast<py::detail::instance*>(self);
-  return keywords == nullptr && (nargs == 2 || nargs == 3) && instance->simple_layout && THPVariable_Check(args[0]) &&
+  return keywords == nullptr && (nargs == 2 || nargs == 3) && THPVariable_Check(args[0]) &&
          is_small_int(args[1], peer) && *peer >= INT_MIN && *peer <= INT_MAX &&
          (nargs == 2 || is_small_int(args[2], offset));
 }
 
 PyObject* put(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
   long peer = 0, offset = 0;
-  if (!is_usual(self, args, nargs, keywords, &peer, &offset))
-    return call_general(general.put, self, args, nargs, keywords);
+  if (!is_usual(args, nargs, keywords, &peer, &offset)) return call_general(general.put, self, args, nargs, keywords);
   return guarded([&] {
     window_of(self).put(THPVariable_Unpack(args[0]), static_cast<int>(peer), Place(int64_t{offset}), std::nullopt, {});
   });
@@ -81,8 +87,7 @@ PyObject* put(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject*
 
 PyObject* get(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
   long peer = 0, offset = 0;
-  if (!is_usual(self, args, nargs, keywords, &peer, &offset))
-    return call_general(general.get, self, args, nargs, keywords);
+  if (!is_usual(args, nargs, keywords, &peer, &offset)) return call_general(general.get, self, args, nargs, keywords);
   return guarded(
       [&] { window_of(self).get(THPVariable_Unpack(args[0]), static_cast<int>(peer), Place(int64_t{offset}), {}); });
 }

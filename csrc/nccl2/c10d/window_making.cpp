@@ -118,6 +118,12 @@ void TorchWindow::tensor_deregister() {
   window_.reset();
 }
 
+int TorchWindow::peer_of(int64_t rank) const {
+  if (rank >= 0 && rank < backend_->getSize()) return static_cast<int>(rank);
+  throw_value_error("window", "peer is " + std::to_string(rank) + ", but the group has ranks 0 to " +
+                                  std::to_string(backend_->getSize() - 1));
+}
+
 TensorWindow& TorchWindow::registered() const {
   TORCH_CHECK_VALUE(window_, "window: it has no tensor: call tensor_register() first");
   return *window_;
@@ -140,27 +146,24 @@ TensorWindow::How how(bool is_async, std::chrono::milliseconds timeout) {
 
 c10::intrusive_ptr<::c10d::Work> TorchWindow::put(const at::Tensor& tensor, int64_t peer, int64_t offset, bool is_async,
                                                   const ::c10d::PutOptions& opts) {
-  return finish(registered().put(tensor, static_cast<int>(peer), offset, kSlot, how(is_async, opts.timeout)),
-                OpKind::kPut);
+  return finish(registered().put(tensor, peer_of(peer), offset, kSlot, how(is_async, opts.timeout)), OpKind::kPut);
 }
 
-at::Tensor TorchWindow::map_remote_tensor(int64_t rank) { return registered().remote(static_cast<int>(rank)); }
+at::Tensor TorchWindow::map_remote_tensor(int64_t rank) { return registered().remote(peer_of(rank)); }
 
 c10::intrusive_ptr<::c10d::Work> TorchWindow::signal(int64_t peer, bool is_async, const ::c10d::SignalOptions& opts) {
-  return finish(
-      registered().signal(static_cast<int>(peer), kSlot, 1, hostccl::SignalChange::kAdd, how(is_async, opts.timeout)),
-      OpKind::kSignal);
+  return finish(registered().signal(peer_of(peer), kSlot, 1, hostccl::SignalChange::kAdd, how(is_async, opts.timeout)),
+                OpKind::kSignal);
 }
 
 c10::intrusive_ptr<::c10d::Work> TorchWindow::wait_signal(int64_t peer, bool is_async,
                                                           const ::c10d::WaitSignalOptions& opts) {
-  return finish(
-      registered().wait_signal({static_cast<int>(peer)}, true, kSlot, 1, nullptr, how(is_async, opts.timeout)),
-      OpKind::kWaitSignal);
+  return finish(registered().wait_signal({peer_of(peer)}, true, kSlot, 1, nullptr, how(is_async, opts.timeout)),
+                OpKind::kWaitSignal);
 }
 
 ::c10d::WindowAttr TorchWindow::get_attr(int64_t peer) {
-  static_cast<void>(registered().attr(static_cast<int>(peer)));
+  static_cast<void>(registered().attr(peer_of(peer)));
   return {::c10d::WindowAccessType::UNIFIED};
 }
 #endif

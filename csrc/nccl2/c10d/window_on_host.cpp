@@ -72,10 +72,22 @@ struct WindowOnHost::Queue {
     Operation operation;
     int64_t timeout_ns;
 
+    // Nothing may leave the stream's thread.
+    Error run_operation() {
+      try {
+        return operation(timeout_ns);
+      } catch (const std::exception& exception) {
+        ErrorDetail detail;
+        detail.op = traits(state->kind()).name;
+        detail.message = detail.op + ": " + text_of(exception);
+        return Error(std::move(detail));
+      }
+    }
+
     static void run(void* arg) {
       const std::unique_ptr<Task> task(static_cast<Task*>(arg));
       task->state->set_started(now_ns());
-      Error error = task->operation(task->timeout_ns);
+      Error error = task->run_operation();
       // First, for whoever sees that it has ended may ask whether anything is queued.
       const uint32_t before = task->queue->pending.fetch_sub(1, std::memory_order_acq_rel);
       if (before == 1) futex_wake_all(task->queue->pending);
@@ -150,6 +162,7 @@ template <typename Run>
 TensorWindow::WorkPtr WindowOnHost::run(OpKind kind, const How& how, bool quick, TensorList outputs, TensorList inputs,
                                         Run&& operation) {
   check_generation(kind);
+  if (group_->was_forked()) throw_if(operation(timeout_of(how)));  // the threads behind a queue are not here
   const bool must_queue = how.is_async && (!quick || queue_->pending.load(std::memory_order_acquire) != 0);
   if (must_queue) return enqueue(kind, how, std::move(outputs), std::move(inputs), std::forward<Run>(operation));
   if (!how.is_async && queue_->pending.load(std::memory_order_acquire) != 0) wait_for_queued(how);
@@ -170,8 +183,8 @@ TensorWindow::WorkPtr WindowOnHost::run(OpKind kind, const How& how, bool quick,
 TensorWindow::WorkPtr WindowOnHost::enqueue(OpKind kind, const How& how, TensorList outputs, TensorList inputs,
                                             Operation operation) {
   auto state = std::make_shared<TensorOp>(kind);
-  state->keep_all(inputs);
-  state->keep_all(outputs);
+  for (const at::Tensor& tensor : inputs) state->keep(tensor.detach());  // whatever memory the caller gives his own
+  for (const at::Tensor& tensor : outputs) state->keep(tensor.detach());
   auto work = c10::make_intrusive<Work>(rank(), kind, std::move(outputs), nullptr);
   work->follow(state);
   auto task = std::make_unique<Queue::Task>(Queue::Task{queue_, state, std::move(operation), timeout_of(how)});
@@ -224,6 +237,7 @@ TensorWindow::WorkPtr WindowOnHost::get(const at::Tensor& destination, int peer,
   constexpr OpKind kind = OpKind::kGet;
   checked_peer(kind, peer);
   check_tensor(kind, "dst", destination);
+  check_written(traits(kind).name, destination);
   Pieces pieces;
   append_pieces(kind, place, destination, &pieces);
   const at::Tensor to =
@@ -284,6 +298,7 @@ TensorWindow::WorkPtr WindowOnHost::get_v(const std::vector<at::Tensor>& destina
   for (size_t i = 0; i < destinations.size(); ++i) {
     const at::Tensor& to = destinations[i];
     check_tensor(kind, "dst", to);
+    check_written(traits(kind).name, to);
     kept.push_back(to.is_contiguous() ? to : at::empty(to.sizes(), to.options()));
     outputs.push_back(to);
     parts.push_back({bytes_of(kept.back()), {}});

@@ -2,6 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <ATen/MemoryOverlap.h>
+
 #include <sstream>
 
 #include "nccl2/c10d/convert.h"
@@ -33,6 +35,11 @@ void check_window_tensor(const char* op, const char* name, const at::Tensor& ten
     throw_value_error(
         op, std::string(name) + " is a lazy conjugate or negation; call resolve_conj() or resolve_neg() first");
   }
+}
+
+void check_written(const char* op, const at::Tensor& tensor) {
+  if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) return;
+  throw_value_error(op, "dst has elements that lie in one place: call clone() first");
 }
 
 void check_window_memory(const at::Tensor& tensor) {

@@ -12,6 +12,8 @@ namespace pycomms::c10d_backend {
 
 // Throws unless `tensor` is a dense tensor of the window's type, on its device. `name`: what an error calls the argument.
 void check_window_tensor(const char* op, const char* name, const at::Tensor& tensor, const at::Tensor& window);
+// Throws when elements of what is to be written to lie in one place.
+void check_written(const char* op, const at::Tensor& tensor);
 // Throws unless the memory that becomes a window is one block on the CPU or a GPU.
 void check_window_memory(const at::Tensor& tensor);
 void check_same_length(const char* op, const char* name, size_t have, size_t places);
