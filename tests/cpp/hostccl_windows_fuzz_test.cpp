@@ -256,7 +256,7 @@ void attack_origin(uint64_t seed, const std::shared_ptr<net::Endpoint>& endpoint
     });
   };
   const net::Bytes16 topic = must(net::random_bytes16());
-  auto registration = must(endpoint->serve({topic, kKey, 1, on_arrival}));
+  auto registration = must(endpoint->serve({window_topic(topic, 1), kKey, 1, on_arrival}));
   {
     WindowOrigin origin(
         {endpoint, topic, kKey, 0, {endpoint->address(), endpoint->address()}, [](int) { return Status::ok(); }});
