@@ -12,18 +12,13 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-import mpi4py
 import numpy as np
 
 from bench.protocol import Hello, connect
 from bench.ranks.loop import Rank, pin, serve
+from bench.ranks.mpi_library import MPI
+from bench.ranks.mpi_window import MpiWindow
 from bench.ranks.operations import Buffer, Call, Unsupported
-
-mpi4py.rc.initialize = False  # first the pinning, then the library's threads
-
-from mpi4py import MPI  # noqa: E402
-
-from bench.ranks.mpi_window import MpiWindow  # noqa: E402
 
 
 class MpiEndpoint:

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from mpi4py import MPI
 
+from bench.ranks.mpi_library import MPI
 from bench.ranks.one_sided import TARGET
 from bench.ranks.operations import Buffer, Call, Unsupported
 

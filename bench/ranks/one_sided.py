@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bench.plan import Op
-from bench.ranks.operations import Buffer, Call, Endpoint, Operation
+from bench.ranks.operations import Buffer, Call, Operation
 
 ORIGIN, TARGET = 0, 1
 WORD = 8  # bytes: all is int64
@@ -36,6 +36,14 @@ class Window(Protocol):
     def close(self) -> None: ...  # collective
 
 
+class WindowMaker(Protocol):
+    """What is asked of a rank here."""
+
+    rank: int
+
+    def window(self, nbytes: int) -> Any: ...  # a Window; collective
+
+
 @dataclass(kw_only=True)
 class _OneSided(Operation):
     """Only the origin calls, and both can be asked whether it came out right."""
@@ -55,7 +63,7 @@ class _OneSided(Operation):
         return right
 
 
-def _make(end: Endpoint, nbytes: int, make: Callable[[Window, Buffer], dict[str, Any]]) -> Operation:
+def _make(end: WindowMaker, nbytes: int, make: Callable[[Window, Buffer], dict[str, Any]]) -> Operation:
     window = end.window(nbytes)
     data = window.buffer(nbytes // WORD)
     origin = end.rank == ORIGIN
@@ -79,21 +87,21 @@ def _all(buffer: Buffer, value: int) -> bool:
     return bool((buffer == value).all())
 
 
-def _put(end: Endpoint, size: int) -> Operation:
+def _put(end: WindowMaker, size: int) -> Operation:
     def make(window: Window, data: Buffer) -> dict[str, Any]:
         return {"call": window.put(data), "right_at_target": lambda: _all(window.local, 1 + VALUE)}
 
     return _make(end, _whole(size), make)
 
 
-def _get(end: Endpoint, size: int) -> Operation:
+def _get(end: WindowMaker, size: int) -> Operation:
     def make(window: Window, data: Buffer) -> dict[str, Any]:
         return {"call": window.get(data), "right_at_origin": lambda _: _all(data, VALUE)}
 
     return _make(end, _whole(size), make)
 
 
-def _fetch_add(end: Endpoint, _: int) -> Operation:
+def _fetch_add(end: WindowMaker, _: int) -> Operation:
     def make(window: Window, _: Buffer) -> dict[str, Any]:
         return {
             "call": window.fetch_add(1),
@@ -104,7 +112,7 @@ def _fetch_add(end: Endpoint, _: int) -> Operation:
     return _make(end, WORD, make)
 
 
-def _compare_swap(end: Endpoint, _: int) -> Operation:
+def _compare_swap(end: WindowMaker, _: int) -> Operation:
     """Replaces a value by itself, so that every one of many calls finds what it expects."""
 
     def make(window: Window, _: Buffer) -> dict[str, Any]:
@@ -117,7 +125,7 @@ def _compare_swap(end: Endpoint, _: int) -> Operation:
     return _make(end, WORD, make)
 
 
-def _copy(end: Endpoint, size: int) -> Operation:
+def _copy(end: WindowMaker, size: int) -> Operation:
     def make(window: Window, data: Buffer) -> dict[str, Any]:
         plain = window.buffer(len(data))
         return {
@@ -133,7 +141,7 @@ def _whole(size: int) -> int:
     return max(1, size // WORD) * WORD
 
 
-ONE_SIDED_OPERATIONS: dict[Op, Callable[[Endpoint, int], Operation]] = {
+ONE_SIDED_OPERATIONS: dict[Op, Callable[[WindowMaker, int], Operation]] = {
     Op.RMA_PUT: _put,
     Op.RMA_GET: _get,
     Op.RMA_FETCH_ADD: _fetch_add,

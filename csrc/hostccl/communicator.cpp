@@ -162,6 +162,7 @@ Failure Communicator::wait_for_members(Lobby& lobby, pycomms::Deadline deadline)
   lane_ = std::make_unique<Lane>(*segment_, *watch_, *p2p_, patience, reduces_by_hosts());
   windows_ = std::make_shared<WindowSite>(WindowSite::Means{
       .segment = *segment_,
+      .patience = patience,
       .secret = secret_,
       .roll_call = [this](const Report& mine, int64_t ns) { return roll_call(RollCallKind::kWindow, mine, ns); },
       .is_cancelled = [this] { return cancelled_.load(std::memory_order_acquire); }});

@@ -1,72 +1,14 @@
-// One-sided windows between ranks that map each other's memory: what arrives where, what is atomic, and what goes wrong.
+// Data in windows of ranks that map each other's memory: what arrives where, what is atomic, and what is refused.
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <vector>
 
 #include "check.h"
-#include "hostccl/hostccl_windows.h"
-#include "hostccl_world.h"
+#include "window_of_rank.h"
 
 using namespace hostccl;
 using namespace hostccl_test;
-
-namespace {
-
-constexpr int64_t kPatience = 20'000'000'000;
-
-// A window over memory of its own, closed by all together.
-struct Mine {
-  void* memory = nullptr;
-  size_t bytes;
-  WindowHandle handle = nullptr;
-
-  Mine(nccl_abi::CommHandle comm, size_t nbytes, WindowOptions options = {}) : bytes(nbytes) {
-    expect_success(nccl_abi::ncclMemAlloc(&memory, std::max<size_t>(bytes, 1)), "memory");
-    expect_success(hostcclWindowCreate(comm, memory, bytes, &options, kPatience, &handle), "create");
-  }
-  ~Mine() {
-    hostcclWindowClose(handle, 1, kPatience);
-    hostcclWindowFree(handle);
-    nccl_abi::ncclMemFree(memory);
-  }
-  template <typename T>
-  T* data() {
-    return static_cast<T*>(memory);
-  }
-  Result put(int peer, uint64_t offset, const void* source, size_t n, const WindowSignal* signal = nullptr) {
-    const WindowPiece piece{offset, n};
-    return hostcclWindowPut(handle, peer, &piece, 1, source, signal, kPatience);
-  }
-  Result get(int peer, uint64_t offset, void* destination, size_t n) {
-    const WindowPiece piece{offset, n};
-    return hostcclWindowGet(handle, peer, &piece, 1, destination, kPatience);
-  }
-  template <typename T>
-  T update(int peer, uint64_t index, DataType type, WindowOp op, T operand) {
-    const WindowPiece piece{index * sizeof(T), sizeof(T)};
-    T old{};
-    expect_success(hostcclWindowUpdate(handle, peer, &piece, 1, type, op, &operand, &old, kPatience), "update");
-    return old;
-  }
-  Result wait(const std::vector<int>& peers, bool all_of, int slot, int64_t count, int64_t ns = kPatience,
-              size_t* which = nullptr) {
-    return hostcclWindowWaitSignal(handle, peers.data(), peers.size(), all_of, slot, count, ns, which);
-  }
-};
-
-Failure last() {
-  Failure failure{};
-  hostcclLastFailure(&failure);
-  return failure;
-}
-
-bool last_says(const std::string& what) { return std::string(last().text).find(what) != std::string::npos; }
-
-WindowSignal one(int slot) { return {slot, SignalChange::kAdd, 1}; }
-
-}  // namespace
 
 TEST(a_put_with_a_signal_goes_round_the_ring) {
   for (const int n : {1, 2, 5}) {
@@ -189,46 +131,6 @@ TEST(pieces_go_where_they_belong) {
            std::string());
 }
 
-TEST(signals_are_counted_for_each_source_and_slot) {
-  CHECK_EQ(run_world(3,
-                     [](int rank, nccl_abi::CommHandle comm) {
-                       Mine window(comm, 8, {.slots = 2});
-                       if (rank > 0) {
-                         const WindowSignal twice{0, SignalChange::kAdd, rank};
-                         expect_success(hostcclWindowSignal(window.handle, 0, &twice, kPatience), "signal");
-                         const WindowSignal set{1, SignalChange::kSet, 10 * rank};
-                         expect_success(hostcclWindowSignal(window.handle, 0, &set, kPatience), "signal");
-                       } else {
-                         expect_success(window.wait({1, 2}, true, 0, 1), "both");
-                         expect_success(window.wait({2}, true, 0, 1), "one more of rank 2");
-                         expect(window.wait({1, 2}, true, 0, 1, 0) == nccl_abi::kTimeout, "no more");
-                         size_t which = 9;
-                         expect_success(window.wait({1}, true, 1, 10), "set");
-                         expect_success(window.wait({1, 2}, false, 1, 20, kPatience, &which), "any");
-                         expect(which == 1, "it was rank 2");
-                         int64_t left = 9;
-                         expect_success(hostcclWindowReadSignal(window.handle, 2, 1, &left), "read");
-                         expect(left == 0, "all is taken");
-                       }
-                     }),
-           std::string());
-}
-
-TEST(a_wait_for_all_that_fails_takes_nothing) {
-  CHECK_EQ(
-      run_world(2,
-                [](int rank, nccl_abi::CommHandle comm) {
-                  Mine window(comm, 8);
-                  const WindowSignal signal = one(0);
-                  expect_success(hostcclWindowSignal(window.handle, rank, &signal, kPatience), "signal to oneself");
-                  expect(window.wait({0, 1}, true, 0, 1, 2'000'000) == nccl_abi::kTimeout, "one has not come");
-                  expect(last_says("a count of 1 in slot 0") && last_says("rank " + std::to_string(1 - rank) + " (0)"),
-                         last().text);
-                  expect_success(window.wait({rank}, true, 0, 1, 0), "it is still there");
-                }),
-      std::string());
-}
-
 TEST(what_is_wrong_with_a_call_harms_nobody) {
   CHECK_EQ(run_world(
                2,
@@ -257,144 +159,6 @@ TEST(what_is_wrong_with_a_call_harms_nobody) {
            std::string());
 }
 
-TEST(ranks_that_do_not_make_the_same_window_all_hear_of_it) {
-  CHECK_EQ(run_world(3,
-                     [](int rank, nccl_abi::CommHandle comm) {
-                       WindowOptions options;
-                       options.slots = rank == 2 ? 5 : 6;
-                       WindowHandle window = nullptr;
-                       expect(hostcclWindowCreate(comm, nullptr, 0, &options, kPatience, &window) != nccl_abi::kSuccess,
-                              "slots differ");
-                       expect(last_says("slots"), last().text);
-                       options.slots = rank == 1 ? 0 : 6;
-                       expect(hostcclWindowCreate(comm, nullptr, 0, &options, kPatience, &window) != nccl_abi::kSuccess,
-                              "0 slots");
-                       expect(last_says("slots is 0"), last().text);
-                       Mine good(comm, 16);
-                     }),
-           std::string());
-}
-
-TEST(who_does_not_come_is_named) {
-  CHECK_EQ(run_world(3,
-                     [](int rank, nccl_abi::CommHandle comm) {
-                       WindowHandle window = nullptr;
-                       if (rank != 2) {
-                         expect(
-                             hostcclWindowCreate(comm, nullptr, 0, nullptr, 50'000'000, &window) == nccl_abi::kTimeout,
-                             "rank 2");
-                         expect(last_says("did not come"), last().text);
-                       }
-                       expect_success(hostcclBarrier(comm, nullptr), "the communicator is well");
-                     }),
-           std::string());
-}
-
-TEST(the_lock_keeps_others_out) {
-  CHECK_EQ(run_world(4,
-                     [](int, nccl_abi::CommHandle comm) {
-                       Mine window(comm, 64);
-                       int broken = 0;
-                       for (int i = 0; i < 500; ++i) {
-                         expect_success(hostcclWindowLock(window.handle, 1, 0, kPatience, &broken), "lock");
-                         expect(broken == -1, "nobody has died");
-                         int64_t value = 0;
-                         expect_success(window.get(1, 8, &value, 8), "get");
-                         ++value;
-                         expect_success(window.put(1, 8, &value, 8), "put");
-                         expect_success(hostcclWindowUnlock(window.handle, 1, 0, kPatience), "unlock");
-                         if (i % 10 != 0) continue;
-                         int64_t first = 0, second = 0;
-                         expect_success(hostcclWindowLock(window.handle, 1, 1, kPatience, &broken), "shared");
-                         window.get(1, 8, &first, 8);
-                         window.get(1, 8, &second, 8);
-                         expect(first == second, "nobody writes while it is shared");
-                         expect_success(hostcclWindowUnlock(window.handle, 1, 1, kPatience), "unlock");
-                       }
-                       expect_success(hostcclBarrier(comm, nullptr), "barrier");
-                       int64_t value = 0;
-                       window.get(1, 8, &value, 8);
-                       expect(value == 2000, "no update was lost");
-                     }),
-           std::string());
-}
-
-TEST(a_lock_that_is_held_is_waited_for_in_vain_by_name) {
-  CHECK_EQ(run_world(2,
-                     [](int rank, nccl_abi::CommHandle comm) {
-                       Mine window(comm, 8);
-                       int broken = 0;
-                       if (rank == 0)
-                         expect_success(hostcclWindowLock(window.handle, 0, 0, kPatience, &broken), "lock");
-                       hostcclBarrier(comm, nullptr);
-                       if (rank == 1) {
-                         for (const int shared : {0, 1}) {
-                           expect(hostcclWindowLock(window.handle, 0, shared, 5'000'000, &broken) == nccl_abi::kTimeout,
-                                  "held");
-                           expect(last_says("which rank 0 holds"), last().text);
-                         }
-                       }
-                       hostcclBarrier(comm, nullptr);
-                       if (rank == 0) expect_success(hostcclWindowUnlock(window.handle, 0, 0, kPatience), "unlock");
-                       expect_success(hostcclWindowLock(window.handle, 0, 1, kPatience, &broken), "shared by both");
-                       hostcclBarrier(comm, nullptr);
-                       expect_success(hostcclWindowUnlock(window.handle, 0, 1, kPatience), "unlock");
-                     }),
-           std::string());
-}
-
-TEST(a_window_that_a_peer_has_closed_says_so) {
-  CHECK_EQ(run_world(2,
-                     [](int rank, nccl_abi::CommHandle comm) {
-                       Mine window(comm, 8);
-                       if (rank == 0) {
-                         expect_success(hostcclWindowClose(window.handle, 0, kPatience), "alone");
-                         hostcclBarrier(comm, nullptr);
-                       } else {
-                         hostcclBarrier(comm, nullptr);
-                         uint64_t value = 0;
-                         expect(window.get(0, 0, &value, 8) == nccl_abi::kRemoteError &&
-                                    last_says("rank 0 has closed the window"),
-                                "get");
-                         expect(window.wait({0}, true, 0, 1) == nccl_abi::kRemoteError && names(last(), 0), "wait");
-                         expect_success(hostcclWindowClose(window.handle, 0, kPatience), "alone");
-                       }
-                     }),
-           std::string());
-}
-
-TEST(a_window_ends_with_its_communicator) {
-  CHECK_EQ(run_world(2,
-                     [](int rank, nccl_abi::CommHandle comm) {
-                       Mine window(comm, 8);
-                       hostcclBarrier(comm, nullptr);
-                       if (rank == 0) hostcclCommCancel(comm, "enough");
-                       expect(window.wait({0, 1}, true, 0, 1) != nccl_abi::kSuccess, "no signal will come");
-                       expect(last().kind == FailureKind::kAborted, last().text);
-                       uint64_t value = 0;
-                       expect(window.get(1 - rank, 0, &value, 8) != nccl_abi::kSuccess, "get");
-                     }),
-           std::string());
-}
-
-TEST(memory_can_be_mapped_for_longer_than_the_window) {
-  CHECK_EQ(run_world(2,
-                     [](int rank, nccl_abi::CommHandle comm) {
-                       void* data = nullptr;
-                       void* hold = nullptr;
-                       Mine window(comm, 64);
-                       window.data<int>()[0] = rank + 5;
-                       hostcclBarrier(comm, nullptr);
-                       expect_success(hostcclWindowMap(window.handle, 1 - rank, &data, &hold), "map");
-                       hostcclBarrier(comm, nullptr);
-                       expect_success(hostcclWindowClose(window.handle, 1, kPatience), "close");
-                       expect(static_cast<int*>(data)[0] == 6 - rank, "still there");
-                       hostcclWindowUnmap(hold);
-                     }),
-           std::string());
-}
-
-// Nobody can map it: the service of each rank does what the others ask for.
 TEST(private_memory_is_served) {
   constexpr int kRanks = 3;
   CHECK_EQ(run_world(kRanks,

@@ -12,6 +12,7 @@ import pycomms
 from pycomms import rma
 from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks
+from tests.multirank._support import needs_window_of_torch
 
 from ._delays import DELAYS
 from ._group import meet, sum_works
@@ -134,7 +135,7 @@ def torchs_interface(rank: int, world: int) -> None:
     win.tensor_deregister()
 
 
-@pytest.mark.skipif(not hasattr(dist.distributed_c10d, "_new_window"), reason="torch has windows since 2.14")
+@needs_window_of_torch
 def test_torchs_interface(ranks: Ranks) -> None:
     ranks.run(torchs_interface, world=2)
 

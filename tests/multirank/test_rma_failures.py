@@ -61,6 +61,18 @@ def test_wrong_arguments_are_named(ranks: Ranks, world: int) -> None:
 
 # --- making
 
+
+def _all_is_well(rank: int, world: int) -> None:
+    """The group works, and windows can be made."""
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    assert int(tensor) == world
+    with rma.Window(torch.zeros(4)) as win:
+        win.put(torch.ones(4), (rank + 1) % world, signal=0)
+        win.wait_signal((rank - 1) % world)
+        assert win.local.tolist() == [1.0] * 4
+
+
 _NO_NUMBER: Any = "4"
 
 # What one rank does wrong when the others make a window of four floats, and what it hears.
@@ -88,14 +100,8 @@ def check_wrong_on_one(rank: int, world: int, culprit: int) -> None:
         else:
             assert f"rank {culprit}" in caught.text, (name, caught)
             assert "PycommsError" in caught.bases, (name, caught)
-        # Nothing is harmed: the group works, and windows can be made.
-        tensor = torch.ones(1)
-        dist.all_reduce(tensor)
-        assert int(tensor) == world
-        with rma.Window(torch.zeros(4)) as win:
-            win.put(torch.ones(4), (rank + 1) % world, signal=0)
-            win.wait_signal((rank - 1) % world)
-            assert win.local.tolist() == [1.0] * 4
+        # Nothing is harmed.
+        _all_is_well(rank, world)
 
 
 @pytest.mark.parametrize(("world", "culprit"), [(2, 0), (3, 1)])
@@ -110,13 +116,7 @@ def check_one_does_not_come(rank: int, world: int) -> None:
         caught = refused("CollectiveTimeout", words, rma.Window, torch.zeros(4), timeout=_SHORT)
         assert caught.ranks == (1,)
         assert caught.seconds() < _SOON_S
-    tensor = torch.ones(1)
-    dist.all_reduce(tensor)
-    assert int(tensor) == world
-    with rma.Window(torch.zeros(4)) as win:
-        win.put(torch.ones(4), (rank + 1) % world, signal=0)
-        win.wait_signal((rank - 1) % world)
-        assert win.local.tolist() == [1.0] * 4
+    _all_is_well(rank, world)
 
 
 @pytest.mark.parametrize("world", [2, 3])

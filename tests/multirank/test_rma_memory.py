@@ -20,10 +20,9 @@ from pycomms import rma
 
 from ._errors import catch, refused
 from ._harness import Ranks
+from ._support import needs_window_of_torch
 
 pytestmark = pytest.mark.nccl2_only("gloo has no windows")
-
-needs_window_of_torch = pytest.mark.skipif(not hasattr(c10d, "_new_window"), reason="torch has windows since 2.14")
 
 
 def check_remote(rank: int, world: int) -> None:

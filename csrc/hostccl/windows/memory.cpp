@@ -1,6 +1,7 @@
 #include "hostccl/windows/memory.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -88,7 +89,8 @@ T product(T a, T b) {
 
 template <typename T>
 bool is_nan(T value) {
-  return value != value;  // NOLINT: integers never are
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(value);
+  return false;
 }
 
 // A NaN on either side is the result, as in torch.

@@ -28,7 +28,6 @@ WindowSite::WindowSite(Means means)
     : means_(std::move(means)),
       rank_(means_.segment.rank()),
       nranks_(means_.segment.nranks()),
-      patience_(Patience::of_members(means_.segment)),
       fork_generation_(pycomms::fork_generation()) {}
 
 WindowSite::~WindowSite() = default;

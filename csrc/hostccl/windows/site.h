@@ -30,6 +30,7 @@ class WindowSite {
   // What it may use of its communicator until stop() has returned.
   struct Means {
     const Segment& segment;
+    Patience patience;
     net::Bytes16 secret;
     std::function<RollCallResult(const Report& mine, int64_t timeout_ns)> roll_call;
     std::function<bool()> is_cancelled;
@@ -39,7 +40,7 @@ class WindowSite {
 
   int rank() const { return rank_; }
   int nranks() const { return nranks_; }
-  const Patience& patience() const { return patience_; }
+  const Patience& patience() const { return means_.patience; }
 
   // Every call holds the gate; inside it the communicator's means may be used.
   pycomms::Gate& gate() { return gate_; }
@@ -84,7 +85,6 @@ class WindowSite {
   const Means means_;
   const int rank_;
   const int nranks_;
-  const Patience patience_;
   const uint32_t fork_generation_;
 
   pycomms::Gate gate_;

@@ -7,6 +7,18 @@
 
 namespace pycomms::c10d_backend {
 
+Error window_error(const Communicator& group, ErrorKind kind, OpKind op, const std::string& what,
+                   std::vector<int> ranks) {
+  ErrorDetail detail;
+  detail.kind = kind;
+  detail.ranks = std::move(ranks);
+  detail.op = traits(op).name;
+  detail.group = group.group();
+  detail.rank = group.rank();
+  detail.message = "rank " + std::to_string(detail.rank) + " of group " + detail.group + ": " + detail.op + ": " + what;
+  return Error(std::move(detail));
+}
+
 TensorWindow::TensorWindow(std::shared_ptr<Communicator> group, at::Tensor local, int slots, Generation generation)
     : group_(std::move(group)),
       local_(local.detach()),
@@ -24,14 +36,11 @@ int64_t TensorWindow::timeout_of(const How& how) const {
 void TensorWindow::check_generation(OpKind kind) const {
   if (!is_stale()) [[likely]]
     return;
-  const std::string op = traits(kind).name;
-  ErrorDetail detail =
-      detail_of(ErrorKind::kRevoked, op + ": the window belongs to generation " + std::to_string(generation_.mine) +
-                                         " of the group, which has been regrouped and is at generation " +
-                                         std::to_string(generation_.now->load(std::memory_order_acquire)) +
-                                         ": reopen() makes the window anew");
-  detail.op = op;
-  throw_error(Error(std::move(detail)));
+  throw_error(window_error(*group_, ErrorKind::kRevoked, kind,
+                           "the window belongs to generation " + std::to_string(generation_.mine) +
+                               " of the group, which has been regrouped and is at generation " +
+                               std::to_string(generation_.now->load(std::memory_order_acquire)) +
+                               ": reopen() makes the window anew"));
 }
 
 int TensorWindow::checked_peer(OpKind kind, int peer) const {
@@ -48,15 +57,6 @@ uint64_t TensorWindow::bytes_before(OpKind kind, int64_t offset) const {
     return static_cast<uint64_t>(offset) * item_;
   throw_value_error(traits(kind).name,
                     "offset is " + std::to_string(offset) + ", expected 0 to " + std::to_string(largest));
-}
-
-ErrorDetail TensorWindow::detail_of(ErrorKind kind, const std::string& message) const {
-  ErrorDetail detail;
-  detail.kind = kind;
-  detail.group = group_->group();
-  detail.rank = rank();
-  detail.message = "rank " + std::to_string(rank()) + " of group " + detail.group + ": " + message;
-  return detail;
 }
 
 // --- What a window on a GPU does not do
@@ -85,6 +85,6 @@ TensorWindow::WorkPtr TensorWindow::flush(std::optional<int>, const How&) { cann
 int64_t TensorWindow::read_signal(int, int) { cannot("read_signal"); }
 int TensorWindow::lock(int, bool, const How&) { cannot("lock"); }
 void TensorWindow::unlock(int, bool, const How&) { cannot("unlock"); }
-void TensorWindow::wait_for_queued(const How&) {}
+void TensorWindow::wait_for_queued(OpKind, const How&) {}
 
 }  // namespace pycomms::c10d_backend

@@ -24,6 +24,10 @@ namespace pycomms::c10d_backend {
 // Where in a window: an offset in elements, or a view of the local tensor, which stands for the same place on the peer.
 using Place = std::variant<int64_t, at::Tensor>;
 
+// "rank 1 of group 0: put: what". ranks: whom it is about.
+Error window_error(const Communicator& group, ErrorKind kind, OpKind op, const std::string& what,
+                   std::vector<int> ranks = {});
+
 class TensorWindow : public torch::CustomClassHolder {
  public:
   using WorkPtr = c10::intrusive_ptr<::c10d::Work>;
@@ -79,8 +83,8 @@ class TensorWindow : public torch::CustomClassHolder {
   virtual hostccl::WindowAttr attr(int peer) const = 0;
   // A tensor over the peer's memory, which keeps it mapped for as long as it lives.
   virtual at::Tensor remote(int peer) = 0;
-  // Waits for all asynchronous operations of this window on this rank.
-  virtual void wait_for_queued(const How& how);
+  // Waits for all asynchronous operations of this window on this rank, on behalf of `kind`.
+  virtual void wait_for_queued(OpKind kind, const How& how);
   virtual void close(bool together, const How& how) = 0;
 
  protected:
@@ -88,7 +92,6 @@ class TensorWindow : public torch::CustomClassHolder {
   void check_generation(OpKind kind) const;
   int checked_peer(OpKind kind, int peer) const;
   uint64_t bytes_before(OpKind kind, int64_t offset) const;
-  ErrorDetail detail_of(ErrorKind kind, const std::string& message) const;
 
   const std::shared_ptr<Communicator> group_;  // shared: a window may outlive its group
   const at::Tensor local_;                     // ours alone: whoever gives his tensor another memory does not change it

@@ -306,7 +306,8 @@ void bind_windows(py::module_& m) {
           [](const Self& self, bool together, const Timeout& limit) { self->close(together, {false, limit}); },
           py::arg("together"), py::arg("timeout"))
       .def(
-          "_wait_for_queued", [](const Self& self, const Timeout& limit) { self->wait_for_queued({false, limit}); },
+          "_wait_for_queued",
+          [](const Self& self, const Timeout& limit) { self->wait_for_queued(OpKind::kFlush, {false, limit}); },
           timeout)
       .def_property_readonly("local", [](const Self& self) { return self->local(); })
       .def_property_readonly("rank", [](const Self& self) { return self->rank(); })

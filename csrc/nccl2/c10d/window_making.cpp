@@ -48,14 +48,7 @@ void check_offers(const Communicator& group, const std::vector<Offer>& offers) {
           who + " makes it of " + describe(theirs) + ", rank " + std::to_string(group.rank()) + " of " + describe(mine);
     }
     if (problem.empty()) continue;
-    ErrorDetail detail;
-    detail.kind = ErrorKind::kMismatch;
-    detail.op = traits(OpKind::kWindow).name;
-    detail.group = group.group();
-    detail.rank = group.rank();
-    detail.ranks = {static_cast<int>(rank)};
-    detail.message = "rank " + std::to_string(detail.rank) + " of group " + detail.group + ": window: " + problem;
-    throw_error(Error(std::move(detail)));
+    throw_error(window_error(group, ErrorKind::kMismatch, OpKind::kWindow, problem, {static_cast<int>(rank)}));
   }
 }
 

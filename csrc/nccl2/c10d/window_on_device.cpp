@@ -54,9 +54,7 @@ nccl_abi::WindowHandle WindowOnDevice::open_handle(OpKind kind) const {
   check_generation(kind);
   const auto handle = handle_.load(std::memory_order_acquire);
   if (handle != nullptr) return handle;
-  ErrorDetail detail = detail_of(ErrorKind::kClosed, std::string(traits(kind).name) + ": the window is closed");
-  detail.op = traits(kind).name;
-  throw_error(Error(std::move(detail)));
+  throw_error(window_error(*group_, ErrorKind::kClosed, kind, "the window is closed"));
 }
 
 hostccl::WindowPiece WindowOnDevice::piece_of(OpKind kind, const Place& place, const at::Tensor& other,

@@ -9,7 +9,6 @@
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/python_hooks.h"
 #include "nccl2/c10d/window_regions.h"
-#include "nccl2/core/interrupt.h"
 
 namespace pycomms::c10d_backend {
 namespace {
@@ -35,96 +34,12 @@ void check_parts(const char* op, const std::vector<Part>& parts, int peer, const
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
-Outcome outcome_of(const Error& error) {
-  if (!error) return Outcome::kDone;
-  switch (error.detail().kind) {
-    case ErrorKind::kTimeout:
-      return Outcome::kTimedOut;
-    case ErrorKind::kRevoked:
-    case ErrorKind::kClosed:
-      return Outcome::kCancelled;
-    case ErrorKind::kUsage:
-    case ErrorKind::kMismatch:
-    case ErrorKind::kPeerFailure:
-    case ErrorKind::kInterrupted:
-    case ErrorKind::kNotFinite:
-    case ErrorKind::kSystem:
-      break;
-  }
-  return Outcome::kFailed;
-}
-
 }  // namespace
-
-// The stream of a window's asynchronous operations, made with the first of them.
-struct WindowOnHost::Queue {
-  explicit Queue(const Engine& e, DeviceRuntime& r) : engine(e), runtime(r) {}
-
-  const Engine& engine;
-  DeviceRuntime& runtime;
-  std::atomic<uint32_t> pending{0};
-  std::mutex mutex;
-  StreamHandle stream = nullptr;  // GUARDED_BY(mutex)
-
-  struct Task {
-    std::shared_ptr<Queue> queue;
-    std::shared_ptr<TensorOp> state;
-    Operation operation;
-    int64_t timeout_ns;
-
-    // Nothing may leave the stream's thread.
-    Error run_operation() {
-      try {
-        return operation(timeout_ns);
-      } catch (const std::exception& exception) {
-        ErrorDetail detail;
-        detail.op = traits(state->kind()).name;
-        detail.message = detail.op + ": " + text_of(exception);
-        return Error(std::move(detail));
-      }
-    }
-
-    static void run(void* arg) {
-      const std::unique_ptr<Task> task(static_cast<Task*>(arg));
-      task->state->set_started(now_ns());
-      Error error = task->run_operation();
-      // First, for whoever sees that it has ended may ask whether anything is queued.
-      const uint32_t before = task->queue->pending.fetch_sub(1, std::memory_order_acq_rel);
-      if (before == 1) futex_wake_all(task->queue->pending);
-      const Outcome outcome = outcome_of(error);
-      task->state->end(outcome, std::move(error));
-    }
-  };
-
-  // On an error it was not queued.
-  Status add(std::unique_ptr<Task> task) {
-    const std::lock_guard lock(mutex);
-    if (stream == nullptr) {
-      Result<StreamHandle> made = runtime.create_stream("pycomms-window");
-      if (!made.is_ok()) return made.status();
-      stream = made.value();
-    }
-    pending.fetch_add(1, std::memory_order_acq_rel);
-    if (engine.host.stream_run(stream, &Task::run, task.get()) == nccl_abi::kSuccess) {
-      static_cast<void>(task.release());  // the stream has it
-      return Status::ok();
-    }
-    pending.fetch_sub(1, std::memory_order_acq_rel);
-    hostccl::Failure failure{};
-    static_cast<void>(engine.host.last_failure(&failure));
-    return {Code::kSystem, failure.text};
-  }
-
-  void end() {
-    const std::lock_guard lock(mutex);
-    if (stream != nullptr) runtime.destroy_stream(std::exchange(stream, nullptr));
-  }
-};
 
 WindowOnHost::WindowOnHost(std::shared_ptr<HostWindow> host, at::Tensor local, int slots, Generation generation)
     : TensorWindow(host->communicator(), std::move(local), slots, std::move(generation)),
       host_(std::move(host)),
-      queue_(std::make_shared<Queue>(group_->engine(), group_->runtime())) {
+      queue_(std::make_shared<WindowQueue>(*group_)) {
   for (int rank = 0; rank < size(); ++rank) {
     reach_.push_back(attr(rank).reach);
     any_served_ |= reach_.back() == WindowReach::kServed;
@@ -163,9 +78,10 @@ TensorWindow::WorkPtr WindowOnHost::run(OpKind kind, const How& how, bool quick,
                                         Run&& operation) {
   check_generation(kind);
   if (group_->was_forked()) throw_if(operation(timeout_of(how)));  // the threads behind a queue are not here
-  const bool must_queue = how.is_async && (!quick || queue_->pending.load(std::memory_order_acquire) != 0);
-  if (must_queue) return enqueue(kind, how, std::move(outputs), std::move(inputs), std::forward<Run>(operation));
-  if (!how.is_async && queue_->pending.load(std::memory_order_acquire) != 0) wait_for_queued(how);
+  if (how.is_async && !(quick && queue_->is_empty())) {
+    return enqueue(kind, how, std::move(outputs), std::move(inputs), std::forward<Run>(operation));
+  }
+  if (!queue_->is_empty()) wait_for_queued(kind, how);
   Error error;
   if (quick) {
     error = operation(timeout_of(how));
@@ -187,30 +103,26 @@ TensorWindow::WorkPtr WindowOnHost::enqueue(OpKind kind, const How& how, TensorL
   for (const at::Tensor& tensor : outputs) state->keep(tensor.detach());
   auto work = c10::make_intrusive<Work>(rank(), kind, std::move(outputs), nullptr);
   work->follow(state);
-  auto task = std::make_unique<Queue::Task>(Queue::Task{queue_, state, std::move(operation), timeout_of(how)});
-  const Status queued = queue_->add(std::move(task));
-  TORCH_CHECK(queued.is_ok(), traits(kind).name, ": ", queued.message());
+  auto guarded = [group = group_, kind, timeout = timeout_of(how), operation = std::move(operation)]() -> Error {
+    try {
+      return operation(timeout);
+    } catch (const std::exception& exception) {  // nothing may leave the stream's thread
+      return window_error(*group, ErrorKind::kSystem, kind, text_of(exception));
+    }
+  };
+  const Status queued = queue_->add(std::move(state), std::move(guarded));
+  if (!queued.is_ok()) throw_error(window_error(*group_, ErrorKind::kSystem, kind, queued.message()));
   return work;
 }
 
-void WindowOnHost::wait_for_queued(const How& how) {
-  const ReleaseGil gil;
-  const auto deadline = Deadline::after(timeout_of(how));
-  for (;;) {
-    const uint32_t pending = queue_->pending.load(std::memory_order_acquire);
-    if (pending == 0) return;
-    if (interrupted()) rethrow_pending_signal();
-    if (deadline.passed()) {
-      ErrorDetail detail;
-      detail.kind = ErrorKind::kTimeout;
-      detail.group = group_->group();
-      detail.rank = rank();
-      detail.message = "rank " + std::to_string(rank()) + " of group " + detail.group + ": " + std::to_string(pending) +
-                       " asynchronous operations of the window have not ended in time";
-      throw_error(Error(std::move(detail)));
-    }
-    futex_wait(queue_->pending, pending, std::min(deadline.left(), kInterruptPoll));
+void WindowOnHost::wait_for_queued(OpKind kind, const How& how) {
+  {
+    const ReleaseGil gil;
+    if (queue_->wait_until_empty(Deadline::after(timeout_of(how)), &interrupted)) return;
   }
+  rethrow_pending_signal();
+  throw_error(window_error(*group_, ErrorKind::kTimeout, kind,
+                           "what was issued asynchronously before it has not ended in time"));
 }
 
 // --- data
@@ -480,7 +392,7 @@ void WindowOnHost::close(bool together, const How& how) {
   const int64_t timeout = timeout_of(how);
   if (together && !is_stale()) {
     try {
-      wait_for_queued(how);
+      wait_for_queued(OpKind::kWindowClose, how);
     } catch (...) {  // it is closed all the same, which ends them
       const ReleaseGil gil;
       static_cast<void>(host_->close(false, timeout));

@@ -4,14 +4,13 @@
 // asynchronous ones run in order on a stream of the window. Must not know: Python.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "nccl2/c10d/window.h"
+#include "nccl2/c10d/window_queue.h"
 #include "nccl2/core/host_window.h"
 
 namespace pycomms::c10d_backend {
@@ -47,13 +46,12 @@ class WindowOnHost final : public TensorWindow {
 
   hostccl::WindowAttr attr(int peer) const override;
   at::Tensor remote(int peer) override;
-  void wait_for_queued(const How& how) override;
+  void wait_for_queued(OpKind kind, const How& how) override;
   void close(bool together, const How& how) override;
 
  private:
   using Pieces = c10::SmallVector<hostccl::WindowPiece, 4>;
   using Operation = std::function<Error(int64_t timeout_ns)>;
-  struct Queue;
 
   // Run: at once, or on the stream. `quick`: it takes microseconds, so the GIL is kept and an asynchronous call runs at once, too.
   template <typename Run>
@@ -67,7 +65,7 @@ class WindowOnHost final : public TensorWindow {
   const std::shared_ptr<HostWindow> host_;   // shared with operations on the stream
   std::vector<hostccl::WindowReach> reach_;  // by rank; constant once it is made, as the next
   bool any_served_ = false;
-  const std::shared_ptr<Queue> queue_;  // shared with operations on the stream
+  const std::shared_ptr<WindowQueue> queue_;  // shared with operations on the stream
 };
 
 }  // namespace pycomms::c10d_backend

@@ -1,0 +1,75 @@
+#include "nccl2/c10d/window_queue.h"
+
+#include <utility>
+
+namespace pycomms::c10d_backend {
+namespace {
+
+Outcome outcome_of(const Error& error) {
+  if (!error) return Outcome::kDone;
+  switch (error.detail().kind) {
+    case ErrorKind::kTimeout:
+      return Outcome::kTimedOut;
+    case ErrorKind::kRevoked:
+    case ErrorKind::kClosed:
+      return Outcome::kCancelled;
+    case ErrorKind::kUsage:
+    case ErrorKind::kMismatch:
+    case ErrorKind::kPeerFailure:
+    case ErrorKind::kInterrupted:
+    case ErrorKind::kNotFinite:
+    case ErrorKind::kSystem:
+      break;
+  }
+  return Outcome::kFailed;
+}
+
+}  // namespace
+
+struct WindowQueue::Task {
+  std::shared_ptr<WindowQueue> queue;
+  std::shared_ptr<TensorOp> state;
+  Operation operation;
+
+  static void run(void* arg) {
+    const std::unique_ptr<Task> task(static_cast<Task*>(arg));
+    task->state->set_started(now_ns());
+    Error error = task->operation();
+    // First, for whoever sees that it has ended, or is called because it has, may wait until nothing is queued.
+    static_cast<void>(task->queue->in_flight_.remove(*task->state));
+    task->queue->in_flight_.settle();
+    const Outcome outcome = outcome_of(error);
+    task->state->end(outcome, std::move(error));
+  }
+};
+
+Result<StreamHandle> WindowQueue::stream() {
+  if (StreamHandle made = stream_.load(std::memory_order_acquire)) return made;
+  const std::lock_guard lock(making_stream_);
+  if (StreamHandle made = stream_.load(std::memory_order_acquire)) return made;
+  Result<StreamHandle> made = runtime_.create_stream("pycomms-window");
+  if (made.is_ok()) stream_.store(made.value(), std::memory_order_release);
+  return made;
+}
+
+Status WindowQueue::add(std::shared_ptr<TensorOp> state, Operation operation) {
+  Result<StreamHandle> on = stream();
+  if (!on.is_ok()) return on.status();
+  in_flight_.add(state);
+  auto task = std::make_unique<Task>(Task{shared_from_this(), state, std::move(operation)});
+  if (engine_.host.stream_run(on.value(), &Task::run, task.get()) == nccl_abi::kSuccess) {
+    static_cast<void>(task.release());  // the stream has it
+    return Status::ok();
+  }
+  static_cast<void>(in_flight_.remove(*state));
+  in_flight_.settle();
+  hostccl::Failure failure{};
+  static_cast<void>(engine_.host.last_failure(&failure));
+  return {Code::kSystem, failure.text};
+}
+
+void WindowQueue::end() {
+  if (StreamHandle made = stream_.exchange(nullptr)) runtime_.destroy_stream(made);
+}
+
+}  // namespace pycomms::c10d_backend

@@ -1,0 +1,44 @@
+// The asynchronous operations of a window: they run in order on a stream of its own, which is made with the first of them.
+// Any thread; no lock is held across an operation or a call of the engine but the one that makes the stream. Must not know: what an
+// operation does.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "nccl2/c10d/tensor_op.h"
+#include "nccl2/core/communicator.h"
+#include "nccl2/core/in_flight.h"
+
+namespace pycomms::c10d_backend {
+
+class WindowQueue : public std::enable_shared_from_this<WindowQueue> {
+ public:
+  using Operation = std::function<Error()>;  // must not throw
+
+  explicit WindowQueue(const Communicator& group) : engine_(group.engine()), runtime_(group.runtime()) {}
+
+  // The operation's result ends the state. Not ok: it was not queued.
+  Status add(std::shared_ptr<TensorOp> state, Operation operation);
+  bool is_empty() const { return in_flight_.is_empty(); }
+  // False: the deadline has passed, or interrupted() said so, which is asked every 50 ms.
+  bool wait_until_empty(Deadline deadline, bool (*interrupted)()) {
+    return in_flight_.wait_until_empty(deadline, interrupted);
+  }
+  // Waits for what is queued; by its owner, who adds nothing any more.
+  void end();
+
+ private:
+  struct Task;
+  Result<StreamHandle> stream();
+
+  const Engine& engine_;
+  DeviceRuntime& runtime_;
+  InFlight in_flight_;
+  std::mutex making_stream_;
+  std::atomic<StreamHandle> stream_{nullptr};
+};
+
+}  // namespace pycomms::c10d_backend
