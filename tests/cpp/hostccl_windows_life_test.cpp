@@ -55,6 +55,7 @@ TEST(a_window_that_a_peer_has_closed_says_so) {
                          expect(window.wait({0}, true, 0, 1) == nccl_abi::kRemoteError && names(last(), 0), "wait");
                          expect_success(hostcclWindowClose(window.handle, 0, kPatience), "alone");
                        }
+                       hostcclBarrier(comm, nullptr);  // nobody leaves before the other has looked
                      }),
            std::string());
 }
