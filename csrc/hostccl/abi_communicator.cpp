@@ -14,6 +14,10 @@ namespace {
 
 constexpr int64_t kCloseTimeout = 30 * pycomms::kSecond;
 
+// In a forked child nothing is torn down: the threads are the parent's, and a mutex that one of them held when we were
+// forked stays locked here for ever.
+bool is_left_to_the_parent(const Comm* comm) { return comm->impl.is_foreign(); }
+
 }  // namespace
 }  // namespace hostccl
 
@@ -58,7 +62,7 @@ PYCOMMS_EXPORT Result ncclCommFinalize(CommHandle comm) {
 }
 
 PYCOMMS_EXPORT Result ncclCommDestroy(CommHandle comm) {
-  if (comm == nullptr) return kSuccess;
+  if (comm == nullptr || hostccl::is_left_to_the_parent(comm)) return kSuccess;
   const Result left = comm->impl.close(pycomms::Deadline::after(hostccl::kCloseTimeout));
   // Somebody is still inside after the deadline: leaking the object is better than pulling it away.
   if (left == kTimeout)
@@ -68,7 +72,7 @@ PYCOMMS_EXPORT Result ncclCommDestroy(CommHandle comm) {
 }
 
 PYCOMMS_EXPORT Result ncclCommAbort(CommHandle comm) {
-  if (comm == nullptr) return kSuccess;
+  if (comm == nullptr || hostccl::is_left_to_the_parent(comm)) return kSuccess;
   const Result left = comm->impl.abort(pycomms::Deadline::after(hostccl::kCloseTimeout));
   if (left == kTimeout) return hostccl::refuse("operations did not end after the communicator was aborted", left);
   delete comm;

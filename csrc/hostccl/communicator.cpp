@@ -64,12 +64,7 @@ Communicator::Communicator(int rank, int nranks)
 
 Communicator::~Communicator() {
   std::lock_guard lock(thread_mutex_);
-  if (!thread_.joinable()) return;
-  if (is_foreign()) {
-    thread_.detach();  // the thread is the parent's
-  } else {
-    thread_.join();
-  }
+  if (thread_.joinable()) thread_.join();
 }
 
 bool Communicator::is_foreign() const { return fork_generation_ != pycomms::fork_generation(); }
@@ -296,13 +291,8 @@ Result Communicator::abort(pycomms::Deadline deadline) {
 
 // What has been posted for the others stays in the segment, which lives as long as one of us maps it.
 Result Communicator::close(pycomms::Deadline deadline) {
+  if (is_foreign()) return nccl_abi::kSuccess;
   gate_.close();
-  if (is_foreign()) {
-    // Their threads are the parent's: there is nothing to join here.
-    static_cast<void>(background_.release());
-    static_cast<void>(courier_.release());
-    return nccl_abi::kSuccess;
-  }
   cancelled_.store(true, std::memory_order_release);
   if (wait_until_ready(deadline) == nccl_abi::kInProgress) return nccl_abi::kTimeout;
   if (order_ && !order_->close(deadline)) return nccl_abi::kTimeout;
