@@ -1,7 +1,7 @@
 """How `pip install` builds the native code: CMake for what has no torch in it, torch's machinery for the rest.
 
     pycomms/lib/libhostccl.so   csrc/base, csrc/hostccl      CMake, Release
-    pycomms/_C.*.so             csrc/base, csrc/nccl2        torch.utils.cpp_extension
+    pycomms/_C.*.so             csrc/base, csrc/recorder, csrc/nccl2    torch.utils.cpp_extension
 
 Runs at build time only. Must not import pycomms.
 """
@@ -121,7 +121,7 @@ class BuildExt(BuildExtension):
 
 
 def _extension() -> Extension:
-    sources = sorted([*CSRC.glob("base/**/*.cpp"), *CSRC.glob("nccl2/**/*.cpp")])
+    sources = sorted([*CSRC.glob("base/**/*.cpp"), *CSRC.glob("recorder/*.cpp"), *CSRC.glob("nccl2/**/*.cpp")])
     # Named as system folders too, so that warnings are about our code and not about torch's headers.
     paths = [str(CUDA_NAMES), *include_paths()]
     system = [option for path in paths for option in ("-isystem", path)]

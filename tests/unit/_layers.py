@@ -33,7 +33,8 @@ LAYERS = (
     Layer(folder="hostccl", below=("base",)),
     Layer(folder="nccl2/driver", below=("base", "recorder", *HOSTCCL_ABI)),
     Layer(folder="nccl2/core", below=("base", "recorder", "nccl2/driver")),
-    Layer(folder="nccl2/c10d", below=("base", "recorder", "nccl2/driver", "nccl2/core"), torch=True),
+    Layer(folder="nccl2/python", below=("base", "recorder"), torch=True),
+    Layer(folder="nccl2/c10d", below=("base", "recorder", "nccl2/driver", "nccl2/core", "nccl2/python"), torch=True),
 )
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)

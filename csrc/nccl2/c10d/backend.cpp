@@ -15,6 +15,7 @@
 #include "nccl2/c10d/shared_allocator.h"
 #include "nccl2/c10d/store_rendezvous.h"
 #include "nccl2/c10d/work.h"
+#include "recorder/dumper.h"
 
 namespace pycomms::c10d_backend {
 
@@ -57,9 +58,20 @@ CommunicatorOptions Backend::communicator_options(int rank, int size, const Grou
   result.size = size;
   result.group = options.group_name.empty() ? "(unnamed)" : options.group_name;
   result.timeout = to_ns(options.timeout);
-  result.on_failure = [hooks](const Error&) { hooks->run(); };
+  result.on_failure = [hooks](const Error& failure) {
+    recorder::Dumper::instance().request(failure.detail().message);
+    hooks->run();
+  };
   result.interrupted = &interrupted;
   result.ranks_per_root = options.ranks_per_root;
+  recorder::GroupInfo record;
+  record.name = result.group;
+  record.description = options.group_desc;
+  record.device = "cpu";
+  record.ranks.assign(options.global_ranks_in_group.begin(), options.global_ranks_in_group.end());
+  record.rank = rank;
+  record.size = size;
+  if (size > 0) result.record = std::move(record);
   return result;
 }
 
@@ -292,10 +304,18 @@ void Backend::monitoredBarrier(const ::c10d::BarrierOptions& opts, bool wait_all
   const Visit inside(visitors_);
   const int64_t timeout = opts.timeout == ::c10d::kUnsetTimeout ? communicator_->timeout() : to_ns(opts.timeout);
   std::vector<int> missing;
+  const uint64_t expected = communicator_->sequence() + 1;
+  const recorder::Entry entry = record(*communicator_, {OpKind::kBarrier, {}, timeout, false, false, true}, {}, {});
   const Error error = communicator_->monitored_barrier(timeout, &missing);
+  end_record(entry, error, expected, communicator_->sequence());
   if (!error) return;
   if (error.detail().kind != ErrorKind::kTimeout) throw_error(error);
   throw_error(describe_missing(error, rank_, timeout, std::move(missing), wait_all_ranks));
+}
+
+void Backend::describe(const Communicator& communicator) {
+  described_ = communicator.recorded_as();
+  if (recorder::Ring* ring = recorder::process_ring()) ring->describe_group(described_, getGroupDesc());
 }
 
 std::shared_ptr<c10::Allocator> Backend::getMemAllocator() {

@@ -21,6 +21,7 @@
 #include "nccl2/c10d/op_steps.h"
 #include "nccl2/c10d/options.h"
 #include "nccl2/c10d/python_hooks.h"
+#include "nccl2/c10d/recording.h"
 #include "nccl2/c10d/tensor_op.h"
 #include "nccl2/c10d/value_check.h"
 #include "nccl2/c10d/visit.h"
@@ -235,6 +236,26 @@ class Backend final : public ::c10d::Backend {
     std::chrono::milliseconds timeout;
     at::ArrayRef<Reduction> reductions = {};  // of its engine calls
     bool has_input = true;                    // false where this rank's tensors are only written
+    RecordedArgs recorded = {};
+
+    OpArgs with(const ::c10d::ReduceOp& reduction) && {
+      recorded.reduction = c10d_backend::recorded(reduction);
+      return std::move(*this);
+    }
+    OpArgs at_root(int64_t root) && {
+      recorded.root = static_cast<int>(root);
+      return std::move(*this);
+    }
+    OpArgs to_peer(int peer, int tag) && {
+      recorded.peer = peer;
+      recorded.tag = tag;
+      return std::move(*this);
+    }
+    OpArgs in_splits(at::IntArrayRef inputs, at::IntArrayRef outputs) && {
+      recorded.input_splits = inputs;
+      recorded.output_splits = outputs;
+      return std::move(*this);
+    }
   };
   template <typename Call>
   WorkPtr collective(const OpArgs& op, TensorList outputs, at::ArrayRef<at::Tensor> inputs, Call&& call);
@@ -258,12 +279,21 @@ class Backend final : public ::c10d::Backend {
   void agree_on_segments(const char* op, const std::vector<DeviceSegment>& segments, const std::string& refusal);
   WorkPtr device_barrier(at::Device device, const ::c10d::BarrierOptions& opts);
   template <typename Call>
-  WorkPtr request(OpKind kind, const at::Tensor& tensor, Call&& call);
+  WorkPtr request(OpKind kind, const at::Tensor& tensor, const RecordedArgs& recorded, Call&& call);
   c10::intrusive_ptr<Work> make_work(OpKind kind, TensorList outputs, at::ArrayRef<at::Tensor> inputs);
 
   int64_t timeout_ns(std::chrono::milliseconds timeout) const {
     return timeout.count() > 0 ? to_ns(timeout) : communicator_->timeout();
   }
+
+  recorder::Entry record(const Communicator& communicator, const RecordedOp& op, at::ArrayRef<at::Tensor> inputs,
+                         at::ArrayRef<at::Tensor> outputs) {
+    if (communicator.recorded_as() != described_) [[unlikely]]
+      describe(communicator);
+    return record_op(communicator, op, inputs, outputs);
+  }
+  // torch names a group after it has made its backend.
+  void describe(const Communicator& communicator);
 
   bool checks_values() const { return reports_ != nullptr; }
   CheckedOp checked(OpKind kind) const;
@@ -298,6 +328,7 @@ class Backend final : public ::c10d::Backend {
   std::thread regroup_thread_;                   // the same; has ended when is_regrouping_ is false
   const std::shared_ptr<ValueReports> reports_;  // null while nobody asks for the check of values
   EphemeralTimeout ephemeral_;
+  uint32_t described_ = 0;  // the last of its groups in the flight recorder that was; of the issuing thread
   std::atomic<bool> timing_{false};
   std::shared_ptr<void> gpu_pool_;  // guarded by the GIL: the torch.cuda.MemPool that allocateTensor takes from
 

@@ -9,11 +9,12 @@ WorkPtr Backend::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& opt
   const at::Tensor& tensor = single("broadcast", tensors);
   const Buffer buffer = to_buffer("broadcast", "tensor", tensor, Use::kMove);
   check_rank("broadcast", "root", opts.rootRank, size_);
-  return collective({OpKind::kBroadcast, opts.asyncOp, opts.timeout, {}, rank_ == opts.rootRank}, {tensor}, tensors,
-                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
-                      return engine.nccl.broadcast(buffer.data, buffer.data, buffer.count, buffer.type,
-                                                   static_cast<int>(opts.rootRank), comm, stream);
-                    });
+  return collective(
+      OpArgs{OpKind::kBroadcast, opts.asyncOp, opts.timeout, {}, rank_ == opts.rootRank}.at_root(opts.rootRank),
+      {tensor}, tensors, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+        return engine.nccl.broadcast(buffer.data, buffer.data, buffer.count, buffer.type,
+                                     static_cast<int>(opts.rootRank), comm, stream);
+      });
 }
 
 WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opts) {
@@ -24,8 +25,8 @@ WorkPtr Backend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& opt
   const Buffer buffer = to_buffer("all_reduce", "tensor", tensor, Use::kReduce);
   Reduction reduction("all_reduce", opts.reduceOp, {tensor, tensor, Spread::kEverywhere, 0, rank_, size_});
   const SharedPlace shared = shared_place(tensor);
-  return collective({OpKind::kAllReduce, opts.asyncOp, opts.timeout, reduction}, {tensor}, tensors,
-                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+  return collective(OpArgs{OpKind::kAllReduce, opts.asyncOp, opts.timeout, reduction}.with(opts.reduceOp), {tensor},
+                    tensors, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return reduction.with(engine, comm, stream, buffer.type, [&](RedOp op) {
                         if (shared) {
                           return engine.host.all_reduce_shared(buffer.data, buffer.count, buffer.type, op, shared.fd,
@@ -48,12 +49,21 @@ WorkPtr Backend::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptio
   if (checks_values()) check_values_of(OpKind::kAllReduceSparse, tensor._values());
   const int64_t timeout = timeout_ns(opts.timeout) + ephemeral_.total();
   auto work = make_work(OpKind::kAllReduceSparse, {tensor}, tensors);
+  RecordedArgs recorded;
+  recorded.reduction = c10d_backend::recorded(opts.reduceOp);
+  // It runs beside the group's other operations, and has no place in their sequence.
+  const recorder::Entry entry =
+      record(*communicator_, {OpKind::kAllReduceSparse, recorded, timeout, opts.asyncOp, false, !opts.asyncOp, 0},
+             tensors, {});
   if (!opts.asyncOp) {
-    throw_if(lanes_->sparse().run(tensor, timeout));
+    const Error error = lanes_->sparse().run(tensor, timeout);
+    end_record(entry, error, 0, 0);
+    throw_if(error);
     work->set_ended(communicator_->sequence());
     return work;
   }
   auto state = std::make_shared<TensorOp>(OpKind::kAllReduceSparse);
+  state->record_end_in(entry);
   work->follow(state);
   communicator_->begin(state);
   lanes_->sparse().queue(
@@ -71,14 +81,15 @@ WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const ::c10d::AllreduceCo
     reductions.emplace_back("all_reduce_coalesced", opts.reduceOp,
                             Reduced{tensor, tensor, Spread::kEverywhere, 0, rank_, size_});
   }
-  return collective(
-      {OpKind::kAllReduceCoalesced, opts.asyncOp, opts.timeout, reductions}, {tensors.begin(), tensors.end()}, tensors,
-      grouped(tensors.size(), [&](size_t i, const Engine& engine, CommHandle comm, StreamHandle stream) {
-        const Buffer& buffer = buffers[i];
-        return reductions[i].with(engine, comm, stream, buffer.type, [&](RedOp op) {
-          return engine.nccl.all_reduce(buffer.data, buffer.data, buffer.count, buffer.type, op, comm, stream);
-        });
-      }));
+  return collective(OpArgs{OpKind::kAllReduceCoalesced, opts.asyncOp, opts.timeout, reductions}.with(opts.reduceOp),
+                    {tensors.begin(), tensors.end()}, tensors,
+                    grouped(tensors.size(), [&](size_t i, const Engine& engine, CommHandle comm, StreamHandle stream) {
+                      const Buffer& buffer = buffers[i];
+                      return reductions[i].with(engine, comm, stream, buffer.type, [&](RedOp op) {
+                        return engine.nccl.all_reduce(buffer.data, buffer.data, buffer.count, buffer.type, op, comm,
+                                                      stream);
+                      });
+                    }));
 }
 
 WorkPtr Backend::reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) {
@@ -88,8 +99,8 @@ WorkPtr Backend::reduce(Tensors& tensors, const ::c10d::ReduceOptions& opts) {
   check_rank("reduce", "root", opts.rootRank, size_);
   const auto root = static_cast<int>(opts.rootRank);
   Reduction reduction("reduce", opts.reduceOp, {tensor, tensor, Spread::kAtRoot, root, rank_, size_});
-  return collective({OpKind::kReduce, opts.asyncOp, opts.timeout, reduction}, {tensor}, tensors,
-                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+  return collective(OpArgs{OpKind::kReduce, opts.asyncOp, opts.timeout, reduction}.with(opts.reduceOp).at_root(root),
+                    {tensor}, tensors, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return reduction.with(engine, comm, stream, buffer.type, [&](RedOp op) {
                         return engine.nccl.reduce(buffer.data, buffer.data, buffer.count, buffer.type, op, root, comm,
                                                   stream);

@@ -11,6 +11,8 @@
 namespace pycomms::c10d_backend {
 
 inline StreamHandle native(const c10::Stream& stream) { return stream.native_handle(); }
+// To tell streams apart in a record.
+inline uint64_t stream_number(const c10::Stream& stream) { return reinterpret_cast<uintptr_t>(native(stream)); }
 
 inline c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);

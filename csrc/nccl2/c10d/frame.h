@@ -53,10 +53,16 @@ WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<a
 
   const bool in_block = is_in_block();
   if (in_block && estimating_) refuse_estimate(op.kind);
-  if (!op.is_async && !in_block && can_run_inline(*communicator_)) {
+  const bool runs_here = !op.is_async && !in_block && can_run_inline(*communicator_);
+  const uint64_t expected = communicator_->sequence() + 1;
+  const recorder::Entry entry = record(
+      *communicator_, {op.kind, op.recorded, timeout, op.is_async, in_block, runs_here}, inputs, work->outputs());
+  if (runs_here) {
     const bool watched = is_watched();
     const int64_t started = watched ? now_ns() : 0;
-    throw_if(run_inline(*communicator_, op.kind, timeout, call));
+    const Error error = run_inline(*communicator_, op.kind, timeout, call);
+    end_record(entry, error, expected, communicator_->sequence());
+    throw_if(error);
     work->set_ended(communicator_->sequence());
     if (watched) watch_ended(*work, op.kind, started);
     return work;
@@ -65,8 +71,12 @@ WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<a
   auto state = in_block ? block_ : std::make_shared<TensorOp>(op.kind);
   state->keep_all(inputs);
   state->keep_all(work->outputs());
+  state->record_end_in(entry);
   work->follow(state);
-  throw_if(enqueue(*communicator_, state, timeout, call));
+  if (const Error error = enqueue(*communicator_, state, timeout, call)) {
+    end_record(entry, error, expected, communicator_->sequence());
+    throw_error(error);
+  }
   if (!in_block && is_watched()) watch(state);
   if (!op.is_async && !in_block) work->wait();
   return work;
@@ -110,20 +120,32 @@ WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outpu
   if (checks_values()) [[unlikely]]
     report_values_of(*state);
   if (options_->blocking_wait) work->block_in_wait();
+  const uint64_t expected = in_block ? state->sequence() : group->communicator().sequence() + 1;
+  const recorder::Entry entry =
+      record(group->communicator(),
+             {op.kind, op.recorded, options.timeout_ns, op.is_async, in_block, false, expected, stream_number(stream)},
+             inputs, work->outputs());
+  state->record_end_in(entry);
   if (in_block) {
-    throw_if(operations.add_to_block(*state, call));
+    if (const Error error = operations.add_to_block(*state, call)) {
+      end_record(entry, error, 0, 0);
+      throw_error(error);
+    }
     steps.attach_to(*state);
     return work;
   }
   steps.attach_to(*state);
-  throw_if(operations.submit(state, native(stream), options, call));
+  if (const Error error = operations.submit(state, native(stream), options, call)) {
+    end_record(entry, error, expected, group->communicator().sequence());
+    throw_error(error);
+  }
   if (is_watched()) watch(state);
   return work;
 }
 
 // call(engine, comm, callback, arg, status) -> EngineResult
 template <typename Call>
-WorkPtr Backend::request(OpKind kind, const at::Tensor& tensor, Call&& call) {
+WorkPtr Backend::request(OpKind kind, const at::Tensor& tensor, const RecordedArgs& recorded, Call&& call) {
   const bool in_block = is_in_block();
   if (in_block && estimating_) refuse_estimate(kind);
   auto state = in_block ? block_ : std::make_shared<TensorOp>(kind);
@@ -134,10 +156,19 @@ WorkPtr Backend::request(OpKind kind, const at::Tensor& tensor, Call&& call) {
   state->keep(tensor);
   auto work = make_work(kind, {tensor}, tensor);
   work->follow(state);
-  throw_if(post(*communicator_, kind, state, communicator_->timeout() + ephemeral_.total(),
-                [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg) {
-                  return call(engine, comm, callback, arg, in_block ? nullptr : &state->received);
-                }));
+  const int64_t timeout = communicator_->timeout() + ephemeral_.total();
+  const at::ArrayRef<at::Tensor> data(tensor), none;
+  const recorder::Entry entry = record(*communicator_, {kind, recorded, timeout, true, in_block, false},
+                                       is_receive(kind) ? none : data, is_receive(kind) ? data : none);
+  state->record_end_in(entry);
+  const Error error = post(*communicator_, kind, state, timeout,
+                           [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg) {
+                             return call(engine, comm, callback, arg, in_block ? nullptr : &state->received);
+                           });
+  if (error) {
+    end_record(entry, error, 0, 0);
+    throw_error(error);
+  }
   if (inspects && in_block) inspect_received(kind, tensor, *state);  // only of what has become a part of it
   if (!in_block && is_watched()) watch(state);
   return work;

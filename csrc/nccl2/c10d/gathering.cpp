@@ -145,7 +145,7 @@ WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs, const ::c10d::Gat
   } else if (!outputs.empty() && !(outputs.size() == 1 && outputs[0].empty())) {
     throw_value_error("gather", "requires empty output on non-root");
   }
-  return collective({OpKind::kGather, opts.asyncOp, opts.timeout}, std::move(all), inputs,
+  return collective(OpArgs{OpKind::kGather, opts.asyncOp, opts.timeout}.at_root(opts.rootRank), std::move(all), inputs,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return engine.host.gather_list(in.data, out.data.data(), in.count, in.type,
                                                      static_cast<int>(opts.rootRank), comm, stream);
@@ -165,8 +165,8 @@ WorkPtr Backend::gather_into_tensor(at::Tensor& output, at::Tensor& input, const
     check_times("gather_single", "output", output, "input", input, size_);
     all = {output};
   }
-  return collective({OpKind::kGatherSingle, opts.asyncOp, opts.timeout}, std::move(all), input,
-                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+  return collective(OpArgs{OpKind::kGatherSingle, opts.asyncOp, opts.timeout}.at_root(opts.rootRank), std::move(all),
+                    input, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return engine.nccl.gather(in.data, out, in.count, in.type, static_cast<int>(opts.rootRank), comm,
                                                 stream);
                     });
@@ -187,7 +187,7 @@ WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs, const ::c10d::Sc
   } else if (!inputs.empty() && !(inputs.size() == 1 && inputs[0].empty())) {
     throw_value_error("scatter", "requires empty input on non-root");
   }
-  return collective({OpKind::kScatter, opts.asyncOp, opts.timeout}, {output}, list,
+  return collective(OpArgs{OpKind::kScatter, opts.asyncOp, opts.timeout}.at_root(opts.rootRank), {output}, list,
                     [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return engine.host.scatter_list(in.data.data(), out.data, out.count, out.type,
                                                       static_cast<int>(opts.rootRank), comm, stream);
@@ -202,8 +202,8 @@ WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs, const ::c
   const Pieces in = to_pieces("reduce_scatter", "input", list, output, size_, Use::kReduce, Access::kRead);
   check_own_piece("reduce_scatter", in, rank_, out);
   Reduction reduction("reduce_scatter", opts.reduceOp, {list, output, Spread::kInPieces, 0, rank_, size_});
-  return collective({OpKind::kReduceScatter, opts.asyncOp, opts.timeout, reduction}, {output}, list,
-                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+  return collective(OpArgs{OpKind::kReduceScatter, opts.asyncOp, opts.timeout, reduction}.with(opts.reduceOp), {output},
+                    list, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return reduction.with(engine, comm, stream, out.type, [&](RedOp op) {
                         return call_reduce_scatter(engine, in, out, op, comm, stream);
                       });
@@ -219,8 +219,8 @@ WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input, con
   check_contiguous(kOp, output);
   check_times(kOp, "input", input, "output", output, size_);
   Reduction reduction(kOp, opts.reduceOp, {input, output, Spread::kInPieces, 0, rank_, size_});
-  return collective({OpKind::kReduceScatterSingle, opts.asyncOp, opts.timeout, reduction}, {output}, input,
-                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+  return collective(OpArgs{OpKind::kReduceScatterSingle, opts.asyncOp, opts.timeout, reduction}.with(opts.reduceOp),
+                    {output}, input, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       return reduction.with(engine, comm, stream, out.type, [&](RedOp op) {
                         return engine.nccl.reduce_scatter(in.data, out.data, out.count, out.type, op, comm, stream);
                       });
@@ -245,7 +245,8 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
     reductions.emplace_back(kOp, opts.reduceOp, Reduced{inputs[i], outputs[i], Spread::kInPieces, 0, rank_, size_});
   }
   return collective(
-      {OpKind::kReduceScatterSingleCoalesced, opts.asyncOp, opts.timeout, reductions}, as_list(outputs), inputs,
+      OpArgs{OpKind::kReduceScatterSingleCoalesced, opts.asyncOp, opts.timeout, reductions}.with(opts.reduceOp),
+      as_list(outputs), inputs,
       grouped(inputs.size(), [&](size_t i, const Engine& engine, CommHandle comm, StreamHandle stream) {
         return reductions[i].with(engine, comm, stream, out[i].type, [&](RedOp op) {
           return engine.nccl.reduce_scatter(in[i].data, out[i].data, out[i].count, out[i].type, op, comm, stream);
@@ -280,8 +281,8 @@ WorkPtr Backend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vecto
                  std::to_string(out.counts[rank_]) + " elements");
   }
   const bool is_even = input_splits.empty() && output_splits.empty();
-  return collective({OpKind::kAllToAllSingle, opts.asyncOp, opts.timeout}, {output}, input,
-                    [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
+  return collective(OpArgs{OpKind::kAllToAllSingle, opts.asyncOp, opts.timeout}.in_splits(input_splits, output_splits),
+                    {output}, input, [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                       if (!is_even) return call_all_to_all(engine, in, out, comm, stream);
                       return engine.nccl.all_to_all(in.data[0], out.data[0], in.counts[0], in.type, comm, stream);
                     });

@@ -33,6 +33,7 @@ CommunicatorOptions Lanes::options_beside_main(const std::string& group) const {
   options.group = group;
   options.timeout = main_->timeout();
   options.interrupted = main_->interrupted();
+  options.record = main_->record();
   options.ranks_per_root = store_ == nullptr ? 0 : main_->ranks_per_root();
   return options;
 }
@@ -47,6 +48,7 @@ SparseLane& Lanes::sparse() {
   if (sparse_ != nullptr) return *sparse_;
   CommunicatorOptions options = options_beside_main(main_->group() + "/sparse");
   options.outer = [main = main_] { return main->need_all(OpKind::kAllReduceSparse); };
+  options.record.reset();  // its operations are entries of the group: Backend::allreduce_sparse
   auto own = std::make_unique<Communicator>(main_->engine(), main_->runtime(), options);
   own->set_rendezvous(rendezvous(options.group, options));
   sparse_ = std::make_shared<SparseLane>(main_, std::move(own), hooks_);
@@ -69,6 +71,7 @@ Members Lanes::members_of(const std::shared_ptr<Communicator>& main) {
 
 Members Lanes::serve(const std::shared_ptr<Communicator>& main, CommunicatorOptions* options) {
   Members members = members_of(main);
+  if (options->record) options->record->device = "cuda";
   options->outer = [members] { return members(nullptr); };
   options->on_failure = [main](const Error& failure) { main->share(failure); };
   return members;

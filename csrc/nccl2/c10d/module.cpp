@@ -8,6 +8,7 @@
 #include "nccl2/c10d/host_engine.h"
 #include "nccl2/c10d/python_errors.h"
 #include "nccl2/c10d/python_hooks.h"
+#include "nccl2/c10d/recorder_binding.h"
 #include "nccl2/c10d/regroup_probe.h"
 #include "nccl2/c10d/window_binding.h"
 #include "nccl2/c10d/window_fast_calls.h"
@@ -149,6 +150,7 @@ PYBIND11_MODULE(_C, m) {
       .def("_end_time_estimate", &Backend::end_time_estimate, py::call_guard<py::gil_scoped_release>());
 
   bind_windows(m);
+  bind_recorder(m);
   bind_fast_calls(m.attr("Window"), &translate);
 
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("options"),

@@ -18,12 +18,12 @@ WorkPtr Backend::send(Tensors& tensors, int peer, int tag) {
   const Buffer buffer = to_message("send", tensor, tag);
   check_rank("send", "destination", peer, size_);
   if (tensor.is_cuda()) {
-    return on_device({OpKind::kSend, true, kNoTimeout}, tensor.device(), {tensor}, tensor,
+    return on_device(OpArgs{OpKind::kSend, true, kNoTimeout}.to_peer(peer, tag), tensor.device(), {tensor}, tensor,
                      [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                        return engine.nccl.send(buffer.data, buffer.count, buffer.type, peer, comm, stream);
                      });
   }
-  return request(OpKind::kSend, tensor,
+  return request(OpKind::kSend, tensor, {.peer = peer, .tag = tag},
                  [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg, hostccl::RecvStatus*) {
                    return engine.host.send_tagged(buffer.data, buffer.count, buffer.type, peer, tag, comm, callback,
                                                   arg);
@@ -36,13 +36,13 @@ WorkPtr Backend::recv(Tensors& tensors, int peer, int tag) {
   const Buffer buffer = to_message("recv", tensor, tag);
   check_rank("recv", "source", peer, size_);
   if (tensor.is_cuda()) {
-    return on_device({OpKind::kRecv, true, kNoTimeout}, tensor.device(), {tensor}, tensor,
+    return on_device(OpArgs{OpKind::kRecv, true, kNoTimeout}.to_peer(peer, tag), tensor.device(), {tensor}, tensor,
                      [&](const Engine& engine, CommHandle comm, StreamHandle stream) {
                        return engine.nccl.recv(buffer.data, buffer.count, buffer.type, peer, comm, stream);
                      });
   }
   return request(
-      OpKind::kRecv, tensor,
+      OpKind::kRecv, tensor, {.peer = peer, .tag = tag},
       [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg, hostccl::RecvStatus* status) {
         return engine.host.recv_tagged(buffer.data, buffer.count, buffer.type, peer, tag, comm, callback, arg, status);
       });
@@ -57,7 +57,7 @@ WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
         "nccl2 recv: NCCL cannot receive from any source; name the source, or receive into a CPU tensor", nullptr);
   }
   return request(
-      OpKind::kRecvAnySource, tensor,
+      OpKind::kRecvAnySource, tensor, {.peer = kRecordedAnySource, .tag = tag},
       [&](const Engine& engine, CommHandle comm, StreamCallback callback, void* arg, hostccl::RecvStatus* status) {
         return engine.host.recv_tagged(buffer.data, buffer.count, buffer.type, hostccl::kAnySource, tag, comm, callback,
                                        arg, status);

@@ -238,9 +238,13 @@ Error Backend::agree(const Regroup& regroup, Lanes& made, bool is_well, Byproduc
 std::shared_ptr<Lanes> Backend::successor_of(Lanes& old, const Membership& members,
                                              const std::shared_ptr<std::atomic<bool>>& is_live) {
   CommunicatorOptions options = communicator_options(members.rank, members.size(), *options_, old.hooks());
+  if (auto& record = options.record) {
+    record->generation = static_cast<uint32_t>(generation() + 1);
+    if (record->ranks.size() != members.members.size()) record->ranks.clear();
+  }
   // Whoever watches the group hears of the failures of what it consists of.
-  options.on_failure = [hooks = old.hooks(), is_live](const Error&) {
-    if (*is_live) hooks->run();
+  options.on_failure = [tell = std::move(options.on_failure), is_live](const Error& failure) {
+    if (*is_live) tell(failure);
   };
   const Communicator& before = *old.main();
   auto main = std::make_shared<Communicator>(before.engine(), before.runtime(), std::move(options));

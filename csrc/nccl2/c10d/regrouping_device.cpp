@@ -50,6 +50,7 @@ std::shared_ptr<DeviceGroup> Backend::continue_on_device(const Succession& how, 
   Communicator& main = *made.main();
   const int64_t left_for_it = deadline.left() / 2;  // the members vote afterwards
   CommunicatorOptions options = communicator_options(main.rank(), main.size(), *options_, made.hooks());
+  options.record = main.record();
   const Members members = Lanes::serve(made.main(), &options);
   options.timeout = left_for_it;
   const c10::OptionalDeviceGuard here(device);

@@ -2,30 +2,9 @@
 
 #include <utility>
 
+#include "nccl2/core/recorded.h"
+
 namespace pycomms::c10d_backend {
-namespace {
-
-Outcome outcome_of(const Error& error) {
-  if (!error) return Outcome::kDone;
-  switch (error.detail().kind) {
-    case ErrorKind::kTimeout:
-      return Outcome::kTimedOut;
-    case ErrorKind::kRevoked:
-    case ErrorKind::kClosed:
-      return Outcome::kCancelled;
-    case ErrorKind::kUsage:
-    case ErrorKind::kMismatch:
-    case ErrorKind::kPeerFailure:
-    case ErrorKind::kInterrupted:
-    case ErrorKind::kNotFinite:
-    case ErrorKind::kSystem:
-      break;
-  }
-  return Outcome::kFailed;
-}
-
-}  // namespace
-
 struct WindowQueue::Task {
   std::shared_ptr<WindowQueue> queue;
   std::shared_ptr<TensorOp> state;

@@ -1,27 +1,14 @@
 #include "nccl2/core/communicator.h"
 
 #include "nccl2/core/backoff.h"
+#include "nccl2/core/recorded.h"
 
 namespace pycomms {
 namespace {
 
-Outcome outcome_of(const Error& error) {
-  if (!error) return Outcome::kDone;
-  switch (error.detail().kind) {
-    case ErrorKind::kTimeout:
-      return Outcome::kTimedOut;
-    case ErrorKind::kRevoked:
-    case ErrorKind::kClosed:
-    case ErrorKind::kInterrupted:
-      return Outcome::kCancelled;
-    case ErrorKind::kUsage:
-    case ErrorKind::kMismatch:
-    case ErrorKind::kPeerFailure:
-    case ErrorKind::kNotFinite:
-    case ErrorKind::kSystem:
-      return Outcome::kFailed;
-  }
-  return Outcome::kFailed;
+uint32_t record_group(const CommunicatorOptions& options) {
+  recorder::Ring* ring = options.record ? recorder::process_ring() : nullptr;
+  return ring != nullptr ? ring->add_group(*options.record) : 0;
 }
 
 }  // namespace
@@ -32,6 +19,7 @@ Communicator::Communicator(const Engine& engine, DeviceRuntime& runtime, Communi
       options_(std::move(options)),
       fork_generation_(fork_generation()),
       lane_(std::make_shared<Lane>(engine, runtime, static_cast<FailureSource&>(*this))),
+      recorded_as_(record_group(options_)),
       timeout_(options_.timeout) {}
 
 // --- Operations ------------------------------------------------------------------------------------------------------

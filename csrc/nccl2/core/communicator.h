@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "nccl2/core/op_state.h"
 #include "nccl2/core/registrations.h"
 #include "nccl2/core/rendezvous.h"
+#include "recorder/ring.h"
 
 namespace pycomms {
 
@@ -32,6 +34,8 @@ struct CommunicatorOptions {
   bool (*interrupted)() = nullptr;
   // Asked as often while it connects or splits: an error ends the wait. For a communicator that serves another one.
   std::function<Error()> outer;
+  // How the flight recorder names it; none: what runs on it is not recorded.
+  std::optional<recorder::GroupInfo> record;
   int ranks_per_root = 0;  // as many ranks get their own unique id where the engine takes several; 0: one for all
 };
 
@@ -46,6 +50,9 @@ class Communicator final : private FailureSource {
   int size() const { return options_.size; }
   const std::string& group() const { return options_.group; }
   int ranks_per_root() const { return options_.ranks_per_root; }
+  const std::optional<recorder::GroupInfo>& record() const { return options_.record; }
+  // Its number in the flight recorder's file; zero when it has none.
+  uint32_t recorded_as() const { return recorded_as_; }
   const Engine& engine() const { return engine_; }
   DeviceRuntime& runtime() const { return runtime_; }
   bool (*interrupted() const)() { return options_.interrupted; }
@@ -214,6 +221,7 @@ class Communicator final : private FailureSource {
   const CommunicatorOptions options_;
   const uint32_t fork_generation_;
   const std::shared_ptr<Lane> lane_;
+  const uint32_t recorded_as_;
 
   Lifecycle lifecycle_;
   Gate gate_;

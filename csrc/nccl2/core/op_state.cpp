@@ -4,6 +4,7 @@
 
 #include "base/futex.h"
 #include "nccl2/core/interrupt.h"
+#include "nccl2/core/recorded.h"
 
 namespace pycomms {
 namespace {
@@ -51,11 +52,18 @@ bool OpState::end(Outcome outcome, Error error) {
   }
   error_ = std::move(error);
   ended_ns_ = now_ns();
+  if (record_) end_records(outcome);
   if (before_end_) before_end_();
   outcome_.store(static_cast<uint32_t>(outcome), std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0) futex_wake_all(outcome_);
   run_continuations();
   return true;
+}
+
+void OpState::end_records(Outcome outcome) const {
+  const std::string_view error = error_ ? std::string_view(error_.detail().message) : std::string_view();
+  record_.end(recorded_state(outcome), ended_ns_, 0, error);
+  for (const recorder::Entry& entry : more_records_) entry.end(recorded_state(outcome), ended_ns_, 0, error);
 }
 
 bool OpState::leave_part(const Error& error) {

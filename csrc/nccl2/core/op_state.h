@@ -7,12 +7,14 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/fork.h"
 #include "nccl2/core/error.h"
 #include "nccl2/core/lane.h"
 #include "nccl2/core/op.h"
+#include "recorder/ring.h"
 
 namespace pycomms {
 
@@ -77,6 +79,17 @@ class OpState : public std::enable_shared_from_this<OpState> {
   bool leave_part(const Error& error);
   const Error& first_part_error() const { return part_error_; }
 
+  // Entries of the flight recorder that end with the operation: its own, or those of all that a block is made of. By the
+  // issuing thread, while the operation cannot have ended.
+  void record_end_in(const recorder::Entry& entry) {
+    if (!entry) return;
+    if (!record_) {
+      record_ = entry;
+    } else {
+      more_records_.push_back(entry);
+    }
+  }
+
   void set_started(int64_t ns) { started_ns_.store(ns, std::memory_order_relaxed); }
   void set_sequence(uint64_t sequence) { sequence_.store(sequence, std::memory_order_relaxed); }
   void set_lane(std::shared_ptr<Lane> lane) { lane_ = std::move(lane); }
@@ -90,11 +103,14 @@ class OpState : public std::enable_shared_from_this<OpState> {
  private:
   struct Node;
   void run_continuations();
+  void end_records(Outcome outcome) const;
 
   const OpKind kind_;
   const uint32_t fork_generation_ = fork_generation();
   std::shared_ptr<Lane> lane_;        // set before it is issued
   std::function<void()> before_end_;  // likewise
+  recorder::Entry record_;
+  std::vector<recorder::Entry> more_records_;
   std::atomic<uint64_t> sequence_{0};
   std::atomic<uint64_t> position_{0};
 
