@@ -4,30 +4,38 @@
 import at all. Importing starts no thread, opens no socket and creates no CUDA context.
 """
 
-from pycomms._register import builtin_nccl2, register
-from pycomms._version import __version__
-from pycomms._versions import NcclVersion, nccl_version
-from pycomms.errors import (
-    CollectiveMismatch,
-    CollectiveTimeout,
-    CommunicatorClosed,
-    CommunicatorRevoked,
-    EngineError,
-    Interrupted,
-    NotFinite,
-    PeerFailure,
-    PycommsError,
-)
-from pycomms.process_group import (
-    Connect,
-    NanCheck,
-    Options,
-    generation,
-    on_regroup,
-    regroup,
-    regroup_handle,
-    shrink_group,
-)
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pycomms._register import builtin_nccl2, register
+    from pycomms._version import __version__
+    from pycomms._versions import NcclVersion, nccl_version
+    from pycomms.errors import (
+        CollectiveMismatch,
+        CollectiveTimeout,
+        CommunicatorClosed,
+        CommunicatorRevoked,
+        EngineError,
+        Interrupted,
+        NotFinite,
+        PeerFailure,
+        PycommsError,
+    )
+    from pycomms.process_group import (
+        Connect,
+        NanCheck,
+        Options,
+        generation,
+        on_regroup,
+        regroup,
+        regroup_handle,
+        shrink_group,
+    )
 
 __all__ = [
     "CollectiveMismatch",
@@ -54,4 +62,55 @@ __all__ = [
     "shrink_group",
 ]
 
-register()
+# Names are looked up when they are first used: the command `pycomms` reads records of other processes, also where there
+# is no torch, and to import torch takes more than a second.
+_HOMES = {
+    "pycomms._register": ("builtin_nccl2", "register"),
+    "pycomms._version": ("__version__",),
+    "pycomms._versions": ("NcclVersion", "nccl_version"),
+    "pycomms.errors": (
+        "CollectiveMismatch",
+        "CollectiveTimeout",
+        "CommunicatorClosed",
+        "CommunicatorRevoked",
+        "EngineError",
+        "Interrupted",
+        "NotFinite",
+        "PeerFailure",
+        "PycommsError",
+    ),
+    "pycomms.process_group": (
+        "Connect",
+        "NanCheck",
+        "Options",
+        "generation",
+        "on_regroup",
+        "regroup",
+        "regroup_handle",
+        "shrink_group",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _is_the_command() -> bool:
+    """``pycomms …``, or ``python -m pycomms …``: sys.argv starts with -m while Python looks for what it is to run."""
+    program = (getattr(sys, "argv", None) or [""])[0]
+    return program == "-m" or Path(program).name == "pycomms"
+
+
+if not _is_the_command():
+    import_module("pycomms._register").register()

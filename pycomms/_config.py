@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -81,6 +82,37 @@ class Config:
     host_id: str = field(
         default="", metadata=_help("any text: ranks with different ones act as if they were on different hosts")
     )
+    fr_dir: str = field(
+        default="",
+        metadata=_help(
+            "folder of the flight recorder's files; empty is /dev/shm/pycomms-fr-<uid>. Those of one job lie in a "
+            "folder of their own there"
+        ),
+    )
+    fr_job: str = field(
+        default="",
+        metadata=_help(
+            "name of the job in the flight recorder; empty is torchrun's run id, Slurm's job id, or the address where "
+            "the ranks meet"
+        ),
+    )
+    fr_entries: int = field(
+        default=4096,
+        metadata=_help("operations that the flight recorder keeps, 256 bytes each; 0: nothing is recorded"),
+    )
+    fr_stacks: bool = field(
+        default=False, metadata=_help("1: the flight recorder keeps whole Python stacks, not only the calling line")
+    )
+    fr_dump_dir: str = field(
+        default="", metadata=_help("folder for the flight recorder's dumps; empty is that of its files")
+    )
+    fr_dumps: int = field(
+        default=16, metadata=_help("dumps that a process writes by itself when something fails, at most")
+    )
+    fr_signal: str = field(
+        default="",
+        metadata=_help("a signal, such as SIGUSR2, at which a process writes a dump and nothing else happens"),
+    )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Config:
@@ -99,11 +131,20 @@ class Config:
             host_timeout=environment.get(f"{PREFIX}HOST_TIMEOUT", default.host_timeout),
             reduce_by_hosts=environment.get(f"{PREFIX}REDUCE_BY_HOSTS", default.reduce_by_hosts),
             host_id=environment.get(f"{PREFIX}HOST_ID", default.host_id),
+            fr_dir=environment.get(f"{PREFIX}FR_DIR", default.fr_dir),
+            fr_job=environment.get(f"{PREFIX}FR_JOB", default.fr_job),
+            fr_entries=_count(environment, f"{PREFIX}FR_ENTRIES", default.fr_entries),
+            fr_stacks=_flag(environment, f"{PREFIX}FR_STACKS"),
+            fr_dump_dir=environment.get(f"{PREFIX}FR_DUMP_DIR", default.fr_dump_dir),
+            fr_dumps=_count(environment, f"{PREFIX}FR_DUMPS", default.fr_dumps),
+            fr_signal=environment.get(f"{PREFIX}FR_SIGNAL", default.fr_signal),
         )
         if config.connect not in ("background", "eager", "lazy"):
             raise ValueError(f"{PREFIX}CONNECT must be background, eager or lazy, not {config.connect!r}")
         if config.nan_check not in ("off", "nan", "nan_and_inf"):
             raise ValueError(f"{PREFIX}NAN_CHECK must be off, nan or nan_and_inf, not {config.nan_check!r}")
+        if config.fr_signal and config.fr_signal not in signal.Signals.__members__:
+            raise ValueError(f"{PREFIX}FR_SIGNAL must be a name such as SIGUSR2, not {config.fr_signal!r}")
         return config
 
 
@@ -151,6 +192,38 @@ def _torchs_nan_check(environment: Mapping[str, str]) -> str:
 def config() -> Config:
     """The configuration of this process."""
     return Config.from_environment(os.environ)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """What the launcher of this process says of it. rank: -1 where it says nothing."""
+
+    rank: int
+    world_size: int
+    attempt: int
+    job: str
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Launch:
+        """Of torchrun or Slurm; what makes no sense is taken as not said."""
+        run = environment.get("TORCHELASTIC_RUN_ID", "")
+        slurm = environment.get("SLURM_JOB_ID", "")
+        meeting = "_".join(environment[name] for name in ("MASTER_ADDR", "MASTER_PORT") if name in environment)
+        return cls(
+            rank=_number(environment.get("RANK", environment.get("SLURM_PROCID", "")), -1),
+            world_size=_number(environment.get("WORLD_SIZE", environment.get("SLURM_NTASKS", "")), 0),
+            attempt=_number(environment.get("TORCHELASTIC_RESTART_COUNT", ""), 0),
+            job=run if run not in ("", "none") else f"slurm{slurm}" if slurm else meeting,
+        )
+
+
+def _number(text: str, default: int) -> int:
+    return int(text) if text.isdecimal() else default
+
+
+def launch() -> Launch:
+    """What the launcher says at this moment: programs that start ranks by themselves may set it late."""
+    return Launch.from_environment(os.environ)
 
 
 def set_in_environment(variables: Mapping[str, str]) -> None:

@@ -4,11 +4,16 @@ tests start in milliseconds.
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections import Counter
 
 import pytest
 
 from tests.multirank._tally import CHECKED, FIGURES
+
+RECORDS = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +38,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "nccl2_only(reason): a promise that only our backend makes; gloo is not asked")
     config.stash[CHECKED] = Counter()
     config.stash[FIGURES] = []
+    # Processes that tests kill leave the files of their flight recorder behind.
+    if "PYCOMMS_FR_DIR" not in os.environ:
+        config.stash[RECORDS] = os.environ["PYCOMMS_FR_DIR"] = tempfile.mkdtemp(prefix="pycomms-fr-", dir="/dev/shm")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if RECORDS in config.stash:
+        shutil.rmtree(config.stash[RECORDS], ignore_errors=True)
+        del os.environ["PYCOMMS_FR_DIR"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

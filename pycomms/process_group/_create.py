@@ -13,6 +13,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from pycomms import _C
 from pycomms._config import config, turn_nvls_off
+from pycomms.flight_recorder._process import open_ring
 from pycomms.process_group._memberships import agree_on_first
 from pycomms.process_group._rebuild import connect_over
 from pycomms.process_group._tables import own_backend
@@ -41,6 +42,7 @@ def create_backend(opts: _DistributedBackendOptions, options: object | None) -> 
         own.enable_reconfigure = True
     if config().deterministic or torch.are_deterministic_algorithms_enabled():
         turn_nvls_off()
+    open_ring(opts.group_rank if not opts.global_ranks_in_group else None)  # first: it is closed when groups are left
     _leave_at_exit()
     _name_membership(opts)
     parent = getattr(opts, "split_from", None)  # torch >= 2.14 splits groups of a bound device

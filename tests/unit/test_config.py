@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pycomms._config import Config, variable_of
+from pycomms._config import Config, Launch, variable_of
 
 VALUES = {
     "engine": "/elsewhere/libhostccl.so",
@@ -22,6 +22,13 @@ VALUES = {
     "host_timeout": "0.5",
     "reduce_by_hosts": "0",
     "host_id": "north",
+    "fr_dir": "/somewhere",
+    "fr_job": "a job",
+    "fr_entries": "100",
+    "fr_stacks": "1",
+    "fr_dump_dir": "/elsewhere",
+    "fr_dumps": "3",
+    "fr_signal": "SIGUSR2",
 }
 
 
@@ -62,6 +69,18 @@ def test_a_value_that_makes_no_sense_is_refused() -> None:
         ("PYCOMMS_NAN_CHECK", "1"),
         ("TORCH_NCCL_NAN_CHECK", "sometimes"),
         ("TORCH_NCCL_RANKS_PER_ROOT", "-1"),
+        ("PYCOMMS_FR_ENTRIES", "many"),
+        ("PYCOMMS_FR_SIGNAL", "12"),
     ):
         with pytest.raises(ValueError, match=variable):
             Config.from_environment({variable: value})
+
+
+def test_what_launchers_say() -> None:
+    torchrun = {"RANK": "3", "WORLD_SIZE": "8", "TORCHELASTIC_RESTART_COUNT": "2", "TORCHELASTIC_RUN_ID": "run"}
+    assert Launch.from_environment(torchrun) == Launch(rank=3, world_size=8, attempt=2, job="run")
+    slurm = {"SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "77"}
+    assert Launch.from_environment(slurm) == Launch(rank=1, world_size=4, attempt=0, job="slurm77")
+    standalone = {"RANK": "0", "TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "host", "MASTER_PORT": "29500"}
+    assert Launch.from_environment(standalone).job == "host_29500"
+    assert Launch.from_environment({"RANK": "first"}) == Launch(rank=-1, world_size=0, attempt=0, job="")

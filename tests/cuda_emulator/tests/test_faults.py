@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from ctypes import byref, c_size_t, c_void_p
 from datetime import timedelta
@@ -44,8 +45,12 @@ def test_failing_work_breaks_its_device_for_good(cuda: Runtime, emulator: Emulat
     stream = cuda.stream()
     seen: list[int] = []
     emulator.inject_work(0, Error.ECC_UNCORRECTABLE, after=1)
-    for i in range(3):
+    # Nothing runs, and so nothing has failed, before all is issued.
+    issued = threading.Event()
+    cuda.host_function(stream, lambda: seen.append(0) if issued.wait(30) else None)
+    for i in (1, 2):
         cuda.host_function(stream, partial(seen.append, i))
+    issued.set()
     with pytest.raises(CudaError) as raised:
         cuda.synchronize(stream)
     assert raised.value.code == Error.ECC_UNCORRECTABLE

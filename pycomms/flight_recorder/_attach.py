@@ -1,0 +1,118 @@
+"""Recording groups of other backends, by torch's hooks around every operation."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from pycomms import _C
+from pycomms.flight_recorder._process import open_ring
+
+_hooks = itertools.count(0x50_4643)  # torch keeps hooks by number: ours are large, and differ
+
+
+@final
+class Attachment:
+    """What :func:`attach` returns: ends with :meth:`detach`, or as a context manager."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[dist.ProcessGroup, int] = {}
+        self._undo: Callable[[], None] | None = None
+        self._is_over = False
+
+    def __enter__(self) -> Attachment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.detach()
+
+    def detach(self) -> None:
+        """Takes back all that was done. Not while another thread issues operations or makes a group."""
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
+        for group, hook in self._hooks.items():
+            _C.recorder_detach(group, hook)
+        self._hooks.clear()
+
+    @property
+    def groups(self) -> int:
+        """How many groups are recorded by it."""
+        return len(self._hooks)
+
+    def _add(self, group: dist.ProcessGroup, ranks: Sequence[int], *, is_late: bool) -> None:
+        if self._is_over or group in self._hooks or _is_ours(group):
+            return
+        hook = next(_hooks)
+        _C.recorder_attach(group, hook, group.group_name, group.group_desc, list(ranks), is_late)
+        self._hooks[group] = hook
+
+
+def attach() -> Attachment:
+    """Records the operations of all groups of this process, of any backend: those that there are, and those made later.
+
+    Groups of our own backend are recorded anyway, and not twice. Sequence numbers count from here in groups that exist
+    already, and their entries are marked as late: call it before ``init_process_group``. Not collective: each rank
+    decides for itself, but a record of some ranks tells less.
+
+    What torch's hooks do not tell is not recorded: the reduction, tags, splits, and which of its variants an operation
+    was. Completion is that of the Work; a backend whose sends and receives have no future is asked every few
+    milliseconds.
+
+    Raises:
+        NotImplementedError: this torch has no hooks (they came with 2.14).
+    """
+    if not _C.recorder_has_hooks:
+        raise NotImplementedError(f"attach() needs the hooks of torch 2.14 or newer, this is torch {_C.torch_version}")
+    open_ring(dist.get_rank() if dist.is_initialized() else None)
+    attachment = Attachment()
+    for group in list(c10d._world.pg_map):
+        attachment._add(group, _ranks_of(group), is_late=True)
+    attachment._undo = _follow_new_groups(attachment)
+    return attachment
+
+
+def _follow_new_groups(attachment: Attachment) -> Callable[[], None]:
+    """torch tells nobody of a new group: what makes and enters one is wrapped. Returns what undoes that."""
+    internals: Any = c10d
+    make, register = internals._new_process_group_helper, internals._register_pg_in_world
+    members: list[Sequence[int]] = [()]  # of the group in the making; torch enters some groups before their ranks
+
+    def making(group_size: int, group_rank: int, global_ranks_in_group: Sequence[int], *args: Any, **named: Any) -> Any:
+        members.append(global_ranks_in_group)
+        try:
+            return make(group_size, group_rank, global_ranks_in_group, *args, **named)
+        finally:
+            members.pop()
+
+    def entering(pg: dist.ProcessGroup, *args: Any, **named: Any) -> None:
+        register(pg, *args, **named)
+        attachment._add(pg, members[-1] or _ranks_of(pg), is_late=False)
+
+    internals._new_process_group_helper, internals._register_pg_in_world = making, entering
+
+    def undo() -> None:
+        # Whoever has wrapped them since keeps our wrapper, which then does nothing more than torch's own.
+        if internals._new_process_group_helper is making:
+            internals._new_process_group_helper = make
+        if internals._register_pg_in_world is entering:
+            internals._register_pg_in_world = register
+        attachment._is_over = True
+
+    return undo
+
+
+def _ranks_of(group: dist.ProcessGroup) -> list[int]:
+    """Global ranks by rank in the group; empty when torch does not know them yet."""
+    known = c10d._world.pg_group_ranks.get(group, {})
+    return sorted(known, key=known.__getitem__)
+
+
+def _is_ours(group: dist.ProcessGroup) -> bool:
+    """All its tensors are served by our backend, which records by itself."""
+    backends = [group._get_backend(device) for device in group._device_types]
+    return bool(backends) and all(isinstance(backend, _C.Backend) for backend in backends)

@@ -1,0 +1,58 @@
+"""Where the files of the flight recorder lie, and which old ones may go. Must not know: torch, what is in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+_SHARED_MEMORY = Path("/dev/shm")
+KEEP_SECONDS = 24 * 3600
+KEEP_FILES = 256
+_PID = re.compile(r"\.(\d+)(?:\.\d+)?\.(?:ring|dump|part|stacks)$")
+
+
+def base_folder(configured: str) -> Path:
+    """The folder of all jobs of this user."""
+    return Path(configured) if configured else _SHARED_MEMORY / f"pycomms-fr-{os.getuid()}"
+
+
+def job_name(configured: str, launched: str) -> str:
+    """As the name of a folder."""
+    name = configured or launched or f"parent{os.getppid()}"
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:128].lstrip(".") or "job"
+
+
+def make_private(folder: Path) -> None:
+    """Makes it with its parents, readable by this user alone.
+
+    Raises:
+        OSError: it cannot be made, or it is somebody else's: what lies in a folder that others write to is not ours.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+
+
+def clean_up(base: Path, now: float | None = None) -> None:
+    """Removes files of processes that have ended a day ago and more, and the oldest when there are too many."""
+    moment = time.time() if now is None else now
+    found: list[tuple[float, Path]] = []
+    for path in base.glob("*/*"):
+        pid = _PID.search(path.name)
+        if pid is None or Path("/proc", pid.group(1)).exists():
+            continue
+        try:
+            found.append((path.stat().st_mtime, path))
+        except OSError:
+            continue  # another rank cleans up as well
+    found.sort(reverse=True)
+    for i, (changed, path) in enumerate(found):
+        if i >= KEEP_FILES or moment - changed > KEEP_SECONDS:
+            path.unlink(missing_ok=True)
+    for folder in {path.parent for _, path in found}:
+        try:
+            folder.rmdir()
+        except OSError:
+            continue  # it is not empty, or gone

@@ -1,0 +1,383 @@
+"""Reads the ring of a process, or a dump of one: live, after the process was killed, or copied from elsewhere.
+
+The layout is that of csrc/recorder/format.h. Trusts nothing in the file. Must not know: torch.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pycomms.flight_recorder._model import ENTRY, UNKNOWN_SITE, Entries, Flag, Group, Record, Signature, Site
+
+MAGIC = b"PYCOMMSF"
+VERSION = 1
+
+_HEADER = struct.Struct("<8sIIQ QIIQIIQQ iiii Q 6I qqqq QQQ 6I q i")
+_HEADER_BYTES = 4096
+
+GROUP = np.dtype(
+    {
+        "names": [
+            "is_there", "name", "description", "ranks", "size", "rank", "generation", "is_late", "device", "left",
+            "made_ns", "issued", "started", "completed", "requests",
+        ],
+        "formats": [
+            "<u4", "<u4", "<u4", "<u4", "<i4", "<i4", "<u4", "<u4", "<u4", "<u4",
+            "<i8", "<u4", "<u4", "<u4", "<u4",
+        ],
+        "offsets": [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 52, 56, 60],
+        "itemsize": 128,
+    }
+)  # fmt: skip
+SLOT = np.dtype(
+    {
+        "names": [
+            "version", "issued_ns", "started_ns", "ended_ns", "group", "sequence", "site", "stack", "error",
+            "timeout_ms", "thread", "state", "flags", "signature", "stream", "version_behind",
+        ],
+        "formats": [
+            "<u8", "<i8", "<i8", "<i8", "<u4", "<u4", "<u4", "<u4", "<u4",
+            "<u4", "<u4", "u1", "<u2", "V176", "<u8", "<u8",
+        ],
+        "offsets": [0, 8, 16, 24, 32, 36, 40, 44, 48, 52, 56, 60, 62, 64, 240, 248],
+        "itemsize": 256,
+    }
+)  # fmt: skip
+_SIGNATURE = struct.Struct("<BBBxiiiQ")  # kind, reduction, bytes of sizes, root, peer, tag, bytes
+_WRITING, _WHOLE = 1, 2
+
+
+class NotARingError(ValueError):
+    """The file is no ring, or one of a format that this version does not read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Header:
+    file_bytes: int
+    groups_at: int
+    slots_at: int
+    slot_capacity: int
+    heap_at: int
+    rank: int
+    world_size: int
+    pid: int
+    attempt: int
+    process_started: int
+    texts: tuple[int, ...]  # host, job, library, kinds, dtypes, reductions
+    opened_ns: int  # of the wall clock
+    recent_ns: int
+    wall_minus_monotonic: int
+    next: int
+    lost: int
+    groups: int
+    closed: bool
+    dumps: int
+    reason: int
+    signal: int
+
+
+def read(path: str | Path) -> Record:
+    """What the process recorded.
+
+    A file that was cut off gives what is whole in it, and a warning. Entries that the process was just writing when it
+    was killed are left out.
+
+    Raises:
+        NotARingError: it is something else.
+        OSError: it cannot be read.
+    """
+    data = np.fromfile(path, np.uint8) if Path(path).suffix != ".ring" else np.memmap(path, np.uint8, mode="r")
+    header = _header(str(path), data)
+    heap = _Heap(data, header.heap_at)
+    warnings: list[str] = []
+    complete = len(data) >= min(header.file_bytes, header.heap_at)
+    if not complete:
+        warnings.append("the file was cut off: what follows in it is lost")
+    slots, torn = _slots(data, header)
+    if torn:
+        warnings.append(f"{torn} entries were being written when the record was taken, and are left out")
+    if header.lost:
+        warnings.append(f"{header.lost} entries were not recorded, because others were written at the same time")
+    groups = _groups(data, header, heap)
+    entries, tables = _entries(slots, header, heap, len(groups))
+    host = heap.text(header.texts[0])
+    reason = heap.text(header.reason)
+    if header.signal:
+        reason = f"signal {header.signal}" + (f"; before it: {reason}" if reason else "")
+    is_dump = Path(path).suffix == ".dump"
+    alive = _is_alive(header) if host == socket.gethostname() else None
+    return Record(
+        source=str(path),
+        writer="pycomms" if is_dump else "ring",
+        version=str(VERSION),
+        rank=header.rank if header.rank >= 0 else _rank_in(groups, slots, data, header),
+        world_size=header.world_size or max((len(group.ranks) for group in groups), default=0),
+        host=host,
+        pid=header.pid,
+        job=heap.text(header.texts[1]),
+        attempt=header.attempt,
+        started_ns=header.opened_ns,
+        taken_ns=time.time_ns() if alive and not is_dump else header.recent_ns,
+        complete=complete,
+        closed=header.closed,
+        alive=alive,
+        dropped=max(0, header.next - header.slot_capacity),
+        stop_reason=reason,
+        library=heap.text(header.texts[2]),
+        groups=groups,
+        signatures=tables.signatures,
+        sites=tables.sites,
+        errors=tables.errors,
+        entries=entries,
+        warnings=tuple(warnings),
+    )
+
+
+def _header(path: str, data: npt.NDArray[np.uint8]) -> _Header:
+    if len(data) < _HEADER_BYTES or data[:8].tobytes() != MAGIC:
+        raise NotARingError(f"{path} is no file of a flight recorder")
+    f = _HEADER.unpack(data[: _HEADER.size].tobytes())
+    version, groups_at, slots_at, heap_at = f[1], f[4], f[7], f[10]
+    if version != VERSION:
+        raise NotARingError(f"{path} has format {version}, this version of pycomms reads {VERSION}")
+    if f[5] != GROUP.itemsize or f[8] != SLOT.itemsize or not _HEADER_BYTES <= groups_at <= slots_at <= heap_at:
+        raise NotARingError(f"{path} is damaged: its parts lie where none can be")
+    return _Header(
+        file_bytes=f[3],
+        groups_at=groups_at,
+        slots_at=slots_at,
+        slot_capacity=f[9],
+        heap_at=heap_at,
+        rank=f[12],
+        world_size=f[13],
+        pid=f[14],
+        attempt=f[15],
+        process_started=f[16],
+        texts=f[17:23],
+        opened_ns=f[24],
+        recent_ns=f[26],
+        wall_minus_monotonic=f[26] - f[25],
+        next=f[27],
+        lost=f[28],
+        groups=min(f[31], f[6]),
+        closed=bool(f[33]),
+        dumps=f[34],
+        reason=f[35],
+        signal=f[37],
+    )
+
+
+class _Heap:
+    """Strings by their offset; empty where the offset leads nowhere."""
+
+    def __init__(self, data: npt.NDArray[np.uint8], at: int) -> None:
+        self._data, self._at = data, at
+
+    def bytes(self, offset: int) -> bytes:
+        start = self._at + offset
+        if offset == 0 or start + 4 > len(self._data):
+            return b""
+        length = int.from_bytes(self._data[start : start + 4].tobytes(), "little")
+        found = self._data[start + 4 : start + 4 + length]
+        return found.tobytes() if len(found) == length else b""
+
+    def text(self, offset: int) -> str:
+        return self.bytes(int(offset)).decode(errors="replace")
+
+    def names(self, offset: int) -> list[str]:
+        return self.text(offset).split("\n")
+
+
+def _slots(data: npt.NDArray[np.uint8], header: _Header) -> tuple[Entries, int]:
+    """The entries that are whole, oldest first, and how many are not."""
+    room = min(header.slot_capacity, max(0, len(data) - header.slots_at) // SLOT.itemsize)
+    live = data[header.slots_at : header.slots_at + room * SLOT.itemsize].view(SLOT)
+    before = live["version"].copy()
+    slots = live.copy()
+    # What changed while it was copied is looked at once more: an entry is written within a microsecond.
+    for i in np.flatnonzero((slots["version"] != live["version"]) | (slots["version"] != before)):
+        for _ in range(100):
+            slots[i] = live[i]
+            if slots["version"][i] == live["version"][i] and slots["version"][i] % 4 != _WRITING:
+                break
+    version = slots["version"]
+    used = version != 0
+    # A process that was killed within an update has left an entry whose fields are whole, each for itself.
+    whole = used & (version % 4 != _WRITING) & (slots["version_behind"] == version // 4 * 4 + _WHOLE)
+    kept = slots[whole]
+    return kept[np.argsort(kept["version"], kind="stable")], int(np.count_nonzero(used & ~whole))
+
+
+def _groups(data: npt.NDArray[np.uint8], header: _Header, heap: _Heap) -> tuple[Group, ...]:
+    room = min(header.groups, max(0, len(data) - header.groups_at) // GROUP.itemsize)
+    slots = data[header.groups_at : header.groups_at + room * GROUP.itemsize].view(GROUP)
+    groups = []
+    for slot in slots:
+        if not slot["is_there"]:
+            break
+        listed = heap.bytes(int(slot["ranks"]))
+        ranks = np.frombuffer(listed[: len(listed) // 4 * 4], "<u4").tolist() or range(max(0, int(slot["size"])))
+        device = heap.text(slot["device"])
+        name = heap.text(slot["name"])
+        groups.append(
+            Group(
+                # Operations on GPU tensors have a sequence of their own.
+                name=name if device in ("", "cpu") else f"{name}/{device}",
+                description=heap.text(slot["description"]),
+                ranks=tuple(ranks),
+                generation=int(slot["generation"]),
+                last_issued=int(slot["issued"]),
+                last_started=int(slot["started"]),
+                last_completed=int(slot["completed"]),
+            )
+        )
+    return tuple(groups)
+
+
+def _rank_in(groups: tuple[Group, ...], slots: Entries, data: npt.NDArray[np.uint8], header: _Header) -> int:
+    """The global rank, from this process's place in its first group."""
+    if len(groups) < 2:
+        return -1
+    place = data[header.groups_at + GROUP.itemsize :][: GROUP.itemsize].view(GROUP)[0]["rank"]
+    ranks = groups[1].ranks
+    return ranks[place] if 0 <= place < len(ranks) else -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tables:
+    signatures: tuple[Signature, ...]
+    sites: tuple[Site, ...]
+    errors: tuple[str, ...]
+
+
+def _entries(slots: Entries, header: _Header, heap: _Heap, groups: int) -> tuple[Entries, _Tables]:
+    entries = np.zeros(len(slots), ENTRY)
+    for name in ("issued_ns", "started_ns", "ended_ns"):
+        entries[name] = np.where(slots[name] == 0, 0, slots[name] + header.wall_minus_monotonic)
+    entries["id"] = (slots["version"] // 4).astype(np.uint32)
+    entries["group"] = np.where(slots["group"] < groups, slots["group"], 0)
+    for name in ("sequence", "timeout_ms", "flags"):
+        entries[name] = slots[name]
+    entries["state"] = np.where(slots["state"] <= 7, slots["state"], 0)
+
+    seen, entries["signature"] = np.unique(np.ascontiguousarray(slots["signature"]), return_inverse=True)
+    names = tuple(heap.names(at) for at in header.texts[3:6])
+    decoded = [_signature(raw.tobytes(), names) for raw in seen]
+    for i, cut in enumerate(cut for _, cut in decoded):
+        if cut:
+            entries["flags"][entries["signature"] == i] |= np.uint16(Flag.SIZES_CUT)
+
+    places = np.stack([slots["site"], slots["stack"]], axis=1)
+    pairs, which = np.unique(places, axis=0, return_inverse=True) if len(slots) else (places, np.zeros(0, np.int64))
+    sites = [UNKNOWN_SITE, *(_site(heap.text(site), heap.text(stack)) for site, stack in pairs)]
+    entries["site"] = which.reshape(-1) + 1
+    texts, which = np.unique(slots["error"], return_inverse=True)
+    entries["error"] = which + 1
+    errors = ["", *(heap.text(at) for at in texts)]
+    return entries, _Tables(
+        signatures=tuple(signature for signature, _ in decoded), sites=tuple(sites), errors=tuple(errors)
+    )
+
+
+def _name(names: list[str], number: int) -> str:
+    return names[number] if number < len(names) else f"#{number}"
+
+
+def _signature(raw: bytes, names: tuple[list[str], ...]) -> tuple[Signature, bool]:
+    """And whether its sizes end too early."""
+    kinds, dtypes, reductions = names
+    kind, reduction, used, root, peer, tag, _ = _SIGNATURE.unpack(raw[: _SIGNATURE.size])
+    numbers = _Numbers(raw[_SIGNATURE.size : _SIGNATURE.size + used])
+    inputs, outputs = _tensors(numbers, dtypes), _tensors(numbers, dtypes)
+    input_splits, output_splits = _splits(numbers), _splits(numbers)
+    signature = Signature(
+        kind=_name(kinds, kind),
+        reduction=_name(reductions, reduction) if reduction else "",
+        root=root,
+        peer=peer,
+        tag=tag,
+        input_sizes=tuple(shape for _, shape in inputs),
+        output_sizes=tuple(shape for _, shape in outputs),
+        input_dtypes=tuple(dtype for dtype, _ in inputs),
+        output_dtypes=tuple(dtype for dtype, _ in outputs),
+        input_splits=input_splits,
+        output_splits=output_splits,
+    )
+    return signature, numbers.ended
+
+
+class _Numbers:
+    """Seven bits a byte, lowest first. Zeros once there are no more."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+        self.ended = False
+
+    def next(self) -> int:
+        value = shift = 0
+        while self._at < len(self._data):
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+        self.ended = True
+        return 0
+
+
+def _tensors(numbers: _Numbers, dtypes: list[str]) -> list[tuple[str, tuple[int, ...]]]:
+    found = []
+    for _ in range(numbers.next()):
+        dtype = _name(dtypes, numbers.next())
+        shape = []
+        for _ in range(numbers.next()):
+            if numbers.ended:
+                break
+            shape.append(numbers.next())
+        if numbers.ended:
+            break
+        found.append((dtype, tuple(shape)))
+    return found
+
+
+def _splits(numbers: _Numbers) -> tuple[int, ...]:
+    splits = []
+    for _ in range(numbers.next()):
+        split = numbers.next()
+        if numbers.ended:
+            break
+        splits.append(split)
+    return tuple(splits)
+
+
+def _site(text: str, stack: str) -> Site:
+    if not text:
+        return UNKNOWN_SITE
+    lines = stack.split("\n")
+    frames = tuple((*_place(place), function) for place, function in zip(lines[::2], lines[1::2], strict=False))
+    place, _, function = text.partition("\n")
+    file, line = _place(place)
+    return Site(file=file, line=line, function=function, stack=tuple((f, n, name) for f, n, name in frames))
+
+
+def _place(text: str) -> tuple[str, int]:
+    file, _, line = text.rpartition(":")
+    return file, int(line) if line.isdecimal() else 0
+
+
+def _is_alive(header: _Header) -> bool:
+    """Whether the process that wrote it still runs on this host: of that pid, and begun at that time."""
+    try:
+        stat = Path("/proc", str(header.pid), "stat").read_text()
+    except OSError:
+        return False
+    fields = stat.rpartition(")")[2].split()
+    return fields[0] not in "ZX" and int(fields[19]) == header.process_started

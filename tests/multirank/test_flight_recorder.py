@@ -1,0 +1,433 @@
+"""The flight recorder of real processes: what is in it while they run, when an operation fails, and after a kill."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from pycomms import flight_recorder
+from pycomms.flight_recorder import _ring
+from pycomms.flight_recorder._model import ANY_SOURCE, Flag, Record, Signature, State
+
+from ._errors import needed
+from ._harness import Ranks, context
+
+native = pytest.mark.nccl2_only("other backends are recorded when attach() was called")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An entry, as a test likes to look at it."""
+
+    group: str
+    sequence: int
+    signature: Signature
+    state: State
+    flags: Flag
+    site: str
+    error: str
+    issued_ns: int
+    started_ns: int
+    ended_ns: int
+
+
+def seen_in(record: Record) -> list[Seen]:
+    return [
+        Seen(
+            group=record.groups[entry["group"]].name,
+            sequence=int(entry["sequence"]),
+            signature=record.signatures[entry["signature"]],
+            state=State(entry["state"]),
+            flags=Flag(int(entry["flags"])),
+            site=str(record.sites[entry["site"]]),
+            error=record.errors[entry["error"]],
+            issued_ns=int(entry["issued_ns"]),
+            started_ns=int(entry["started_ns"]),
+            ended_ns=int(entry["ended_ns"]),
+        )
+        for entry in record.entries
+    ]
+
+
+def my_record() -> Record:
+    path = flight_recorder.ring_path()
+    assert path is not None
+    return _ring.read(path)
+
+
+def recorded(call: Any) -> list[Seen]:
+    """What this process has recorded during the call."""
+    before = {int(entry["id"]) for entry in my_record().entries}
+    call()
+    record = my_record()
+    return [one for entry, one in zip(record.entries, seen_in(record), strict=True) if int(entry["id"]) not in before]
+
+
+def line_here() -> int:
+    return sys._getframe(1).f_lineno
+
+
+def check_fields(rank: int, world: int) -> None:
+    tensor = torch.ones(3, 2)
+    first = line_here() + 3
+
+    def calls() -> None:
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        dist.broadcast(tensor, src=world - 1)
+        dist.reduce(tensor, dst=0)
+        work = dist.all_reduce(torch.ones(2, dtype=torch.float64), async_op=True)
+        assert work is not None
+        work.wait()
+        dist.all_to_all_single(
+            torch.empty(world * (rank + 1)),
+            torch.ones(world * (world + 1) // 2),
+            output_split_sizes=[rank + 1] * world,
+            input_split_sizes=[peer + 1 for peer in range(world)],
+        )
+        dist.barrier()
+
+    seen = recorded(calls)
+    assert [one.signature.kind for one in seen] == [
+        "all_reduce",
+        "broadcast",
+        "reduce",
+        "all_reduce",
+        "all_to_all_single",
+        "barrier",
+    ]
+    assert {one.state for one in seen} == {State.COMPLETED}
+    assert [one.sequence for one in seen] == list(range(seen[0].sequence, seen[0].sequence + 6))
+    assert [one.signature.reduction for one in seen] == ["max", "", "sum", "sum", "", ""]
+    assert [one.signature.root for one in seen] == [-1, world - 1, 0, -1, -1, -1]
+    assert seen[0].signature.input_sizes == seen[0].signature.output_sizes == ((3, 2),)
+    assert seen[3].signature.input_dtypes == ("float64",)
+    assert Flag.ASYNC in seen[3].flags
+    assert seen[4].signature.input_splits == tuple(range(1, world + 1))
+    assert seen[4].signature.output_splits == (rank + 1,) * world
+    assert [one.site for one in seen[:4]] == [f"{__file__}:{first + i}" for i in range(4)]
+    for one in seen:
+        assert 0 < one.issued_ns <= one.ended_ns
+        assert abs(one.issued_ns - time.time_ns()) < 60e9
+    record = my_record()
+    assert (record.rank, record.pid, record.alive) == (rank, os.getpid(), True)
+    assert record.groups[-1].ranks == tuple(range(world))
+    assert record.groups[-1].last_completed == seen[-1].sequence
+
+
+@native
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_all_fields_of_collectives(ranks: Ranks, world: int) -> None:
+    ranks.run(check_fields, world=world, fresh=True)
+
+
+def check_requests(rank: int, world: int) -> None:
+    tensor, peer = torch.ones(5), 1 - rank
+
+    def calls() -> None:
+        if rank == 0:
+            dist.send(tensor, peer, tag=7)
+            dist.recv(tensor, None)
+        else:
+            dist.recv(tensor, peer, tag=7)
+            dist.send(tensor, peer)
+        works = dist.batch_isend_irecv([dist.P2POp(dist.isend, tensor, peer), dist.P2POp(dist.irecv, tensor, peer)])
+        for work in works:
+            work.wait()
+
+    seen = recorded(calls)
+    assert [one.sequence for one in seen] == [1, 2, 3, 4]
+    assert all(Flag.P2P in one.flags for one in seen)
+    expected = ["send", "recv_any_source"] if rank == 0 else ["recv", "send"]
+    assert [one.signature.kind for one in seen] == [*expected, "send", "recv"]
+    assert [one.signature.peer for one in seen] == [peer, ANY_SOURCE if rank == 0 else peer, peer, peer]
+    assert seen[0].signature.tag == 7
+    assert {one.state for one in seen} == {State.COMPLETED}
+
+
+@native
+def test_sends_and_receives(ranks: Ranks) -> None:
+    ranks.run(check_requests, world=2, fresh=True)
+
+
+def check_groups(rank: int, world: int) -> None:
+    pair = dist.new_group([rank // 2 * 2, rank // 2 * 2 + 1], use_local_synchronization=True, group_desc="the pair")
+    assert isinstance(pair, dist.ProcessGroup)
+    seen = recorded(lambda: dist.all_reduce(torch.ones(1), group=pair))
+    record = my_record()
+    known = next(group for group in record.groups if group.name == seen[0].group)
+    assert known.ranks == (rank // 2 * 2, rank // 2 * 2 + 1)
+    assert known.description == "the pair"
+    assert seen[0].sequence == 1
+    dist.destroy_process_group(pair)
+
+
+@native
+def test_subgroups_have_their_ranks_and_sequence(ranks: Ranks) -> None:
+    ranks.run(check_groups, world=4, fresh=True)
+
+
+def check_mismatch(rank: int, world: int) -> None:
+    def calls() -> None:
+        needed(lambda: dist.all_reduce(torch.ones(2 + rank)))
+
+    (entry,) = recorded(calls)
+    assert entry.state == State.FAILED
+    assert "all_reduce" in entry.error
+    (after,) = recorded(lambda: needed(lambda: dist.all_reduce(torch.ones(1))))
+    assert after.state == State.REJECTED
+    assert after.sequence > entry.sequence
+    (path,) = _dumps()
+    assert _ring.read(path).stop_reason
+    assert path.with_suffix(".stacks").read_text()
+
+
+def _dumps() -> list[Path]:
+    from pycomms import _C
+
+    assert _C.recorder_wait_for_dumps(20.0)
+    ring = flight_recorder.ring_path()
+    assert ring is not None
+    return sorted(ring.parent.glob(f"{ring.stem}.*.dump"))
+
+
+@native
+def test_a_failure_is_dumped_with_its_reason(ranks: Ranks) -> None:
+    ranks.run(check_mismatch, world=2, fresh=True)
+
+
+def check_many(rank: int, world: int) -> None:
+    tensor = torch.ones(4)
+    dist.barrier()
+    context().tell(str(flight_recorder.ring_path()))
+    for number in range(1_000_000):
+        if number == 300:
+            context().tell("in the middle")
+        dist.all_reduce(tensor)
+
+
+@native
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_record_of_a_rank_that_was_killed_or_stopped(ranks: Ranks, end: int) -> None:
+    with ranks.start(check_many, world=2, fresh=True, timeout=60.0) as run:
+        paths = [run.told(rank) for rank in range(2)]
+        for rank in range(2):
+            run.told(rank)
+        run.signal(1, end)
+        if end == signal.SIGSTOP:
+            run.await_state(1, "T")
+        else:
+            with contextlib.suppress(Exception):
+                run.answer(1, 20.0)
+        record = _ring.read(paths[1])
+        run.signal(1, signal.SIGKILL)
+    entries = seen_in(record)
+    assert record.warnings == ()
+    assert record.alive == (end == signal.SIGSTOP)
+    assert not record.closed
+    last = entries[-1]
+    assert last.sequence >= 300
+    assert [one.sequence for one in entries] == list(range(entries[0].sequence, last.sequence + 1))
+    assert all(one.state == State.COMPLETED for one in entries[:-1])
+    assert last.state in (State.RUNNING, State.COMPLETED)
+
+
+def check_timeout(rank: int, world: int) -> None:
+    dist.all_reduce(torch.ones(1))
+    if rank == 1:
+        context().hear()
+        return
+    (entry,) = recorded(lambda: needed(lambda: dist.all_reduce(torch.ones(1))))
+    assert entry.state == State.TIMED_OUT
+    assert "rank 1" in entry.error
+    assert len(_dumps()) == 1
+
+
+@native
+def test_a_timeout_is_recorded_and_dumped(ranks: Ranks) -> None:
+    with ranks.start(check_timeout, world=2, fresh=True, group_timeout=1.0) as run:
+        run.answer(0, 30.0)
+        run.send(1, "go on")
+        run.finish()
+
+
+def check_regroup(rank: int, world: int) -> None:
+    import pycomms
+
+    dist.all_reduce(torch.ones(1))
+    group = dist.group.WORLD
+    assert group is not None
+    mine = pycomms.regroup_handle(group)
+    handles: list[str] = [""] * world
+    dist.all_gather_object(handles, mine)
+    pycomms.regroup(group, uuid=1, handles=handles).wait()
+    seen = recorded(lambda: dist.all_reduce(torch.ones(1)))
+    assert [one.sequence for one in seen] == [1]
+    record = my_record()
+    assert record.groups[-1].generation == 1
+
+
+@native
+def test_a_regrouped_group_is_another_generation(ranks: Ranks) -> None:
+    ranks.run(check_regroup, world=2, fresh=True)
+
+
+_PROGRAM = """
+import sys, time
+import torch, torch.distributed as dist
+from pycomms import flight_recorder
+from pycomms.flight_recorder import _ring
+rank, world, backend, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+mode = sys.argv[5]
+attachment = flight_recorder.attach() if mode != "late" else None
+dist.init_process_group(backend, rank=rank, world_size=world, store=dist.FileStore(store, world))
+if mode == "late":
+    dist.all_reduce(torch.ones(1))
+    attachment = flight_recorder.attach()
+tensor = torch.ones(4)
+dist.all_reduce(tensor)
+pair = dist.new_group([0, 1], group_desc="later")
+dist.broadcast(tensor, src=0, group=pair)
+if rank == 0:
+    dist.send(tensor, 1)
+else:
+    dist.recv(tensor, 0)
+try:
+    options = dist.BroadcastOptions()
+    options.rootRank = 99
+    pair.broadcast([tensor], options)
+except Exception:
+    pass
+dist.barrier()
+if mode == "detached":
+    attachment.detach()
+    dist.all_reduce(tensor)
+if mode == "uncaught":
+    raise ValueError("a bug of the user's")
+# A Work may wake its waiters before it tells its hooks.
+deadline = time.monotonic() + 30
+while any(entry["state"] < 3 for entry in _ring.read(flight_recorder.ring_path()).entries):
+    assert time.monotonic() < deadline
+flight_recorder.dump("the end of the test")
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def _run_program(folder: Path, backend: str, mode: str) -> list[Record]:
+    program = folder / "program.py"
+    program.write_text(_PROGRAM)
+    store = folder / "store"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(program), str(rank), "2", backend, str(store), mode],
+            env=os.environ | {"PYCOMMS_FR_DIR": str(folder / "records"), "PYCOMMS_FR_JOB": "test"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        for process in processes:
+            _, errors = process.communicate(timeout=90)
+            assert (process.returncode == 0) == (mode != "uncaught"), errors
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    records = [_ring.read(path) for path in sorted((folder / "records/test").glob("*.1.dump"))]
+    assert sorted(record.rank if record.rank >= 0 else i for i, record in enumerate(records)) == [0, 1]
+    return records
+
+
+@pytest.mark.parametrize("mode", ["early", "late", "detached"])
+def test_attach_records_gloo(tmp_path: Path, mode: str) -> None:
+    if not flight_recorder_has_hooks():
+        pytest.skip("this torch has no hooks around operations")
+    for rank, record in enumerate(_run_program(tmp_path, "gloo", mode)):
+        entries = seen_in(record)
+        world, later = (group.name for group in record.groups[1:])
+        first = [one for one in entries if one.group == world]
+        assert [(one.signature.kind, one.sequence) for one in first] == [
+            ("all_reduce", 1),
+            ("send" if rank == 0 else "recv", 1),
+            ("barrier", 2),
+        ]
+        assert {one.state for one in first} == {State.COMPLETED}
+        second = [one for one in entries if one.group == later]
+        assert [one.signature.kind for one in second] == ["broadcast", "broadcast"]
+        assert second[0].signature.root == 0
+        assert second[1].state == State.REJECTED
+        assert record.groups[2].description == "later"
+        assert record.groups[2].ranks == (0, 1)
+        assert all((Flag.LATE in one.flags) == (mode == "late") for one in first)
+        assert first[0].site.startswith(str(tmp_path / "program.py"))
+
+
+@pytest.mark.parametrize("backend", ["gloo", "nccl2"])
+def test_an_uncaught_exception_leaves_a_dump(tmp_path: Path, backend: str) -> None:
+    for record in _run_program(tmp_path, backend, "uncaught"):
+        assert record.stop_reason == "uncaught ValueError: a bug of the user's"
+
+
+def test_our_own_groups_are_not_recorded_twice(tmp_path: Path) -> None:
+    for record in _run_program(tmp_path, "nccl2", "early"):
+        kinds = [one.signature.kind for one in seen_in(record)]
+        assert kinds.count("send") + kinds.count("recv") == 1
+
+
+def flight_recorder_has_hooks() -> bool:
+    from pycomms import _C
+
+    return _C.recorder_has_hooks
+
+
+_QUIET = """
+import sys, torch, torch.distributed as dist, pycomms
+from pycomms import flight_recorder
+dist.init_process_group("nccl2", rank=0, world_size=1, store=dist.HashStore())
+dist.all_reduce(torch.ones(1))
+print(flight_recorder.ring_path())
+"""
+
+
+@pytest.mark.parametrize("entries", ["4096", "0"])
+def test_a_process_that_nothing_happened_to_leaves_nothing(tmp_path: Path, entries: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _QUIET],
+        env=os.environ | {"PYCOMMS_FR_DIR": str(tmp_path / "records"), "PYCOMMS_FR_ENTRIES": entries},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert (ended.stdout.strip() == "None") == (entries == "0")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_place_that_cannot_be_written_is_said_and_harms_nobody(tmp_path: Path) -> None:
+    place = tmp_path / "a file"
+    place.write_text("no folder")
+    ended = subprocess.run(
+        [sys.executable, "-c", _QUIET],
+        env=os.environ | {"PYCOMMS_FR_DIR": str(place)},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "None"
+    assert "nothing is recorded" in ended.stderr
