@@ -56,7 +56,7 @@ test: unit cpp-test multirank multihost emulator cuda upstream-part
 
 unit: setup
 	$(say) "unit tests"
-	$(PY) -m pytest -q tests/unit
+	$(PY) -m pytest -q tests/unit tests/flight_recorder
 
 cpp-test: $(VARIANTS)
 

@@ -1,0 +1,117 @@
+"""``pycomms fr analyze PATH…``: reads, analyzes, reports. Exit codes are in the help text."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from importlib import import_module
+
+from pycomms.flight_recorder._load import Loaded, find_files, load
+from pycomms.flight_recorder._progress import progress_bar
+from pycomms.flight_recorder._report import to_json, to_text
+from pycomms.flight_recorder.analysis import Analysis, Verdict, analyze
+
+_FINE, _FAULT, _UNDECIDED, _UNUSABLE = 0, 1, 2, 3
+
+_EXIT_CODES = """\
+exit codes:
+  0  no fault
+  1  a fault, with its root cause
+  2  a fault, undecided: the report says what would decide it
+  3  nothing to analyze, or a file that wanted to run code
+  4  wrong usage
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXIT_CODES
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="files, folders or patterns: rings, pickles, JSON")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    parser.add_argument("--html", metavar="FILE", help="also write a report that one file holds")
+    parser.add_argument("--perfetto", metavar="FILE", help="also write a trace for ui.perfetto.dev")
+    parser.add_argument("--ranks", type=_ranks, metavar="LIST", help="show only what concerns these ranks: 0,4-7")
+    parser.add_argument("--groups", type=_names, metavar="LIST", help="show only these groups: names or descriptions")
+    parser.add_argument("--explain", action="store_true", help="also say how the verdict was reached")
+
+
+def _ranks(text: str) -> frozenset[int]:
+    ranks: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        try:
+            low, high = int(first), int(last or first)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected ranks such as 0,4-7, got {text!r}") from None
+        if not 0 <= low <= high < 1 << 24:
+            raise argparse.ArgumentTypeError(f"expected ascending ranks such as 0,4-7, got {text!r}")
+        ranks.update(range(low, high + 1))
+    return frozenset(ranks)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split(","))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    files, nothing = find_files(arguments.paths)
+    for path in nothing:
+        print(f"pycomms fr analyze: nothing at {path}", file=sys.stderr)
+    with progress_bar("reading") as progress:
+        loaded = load(files, progress)
+    for refusal in loaded.refused:
+        print(f"pycomms fr analyze: {refusal}", file=sys.stderr)
+    if not loaded.records:
+        _say_why_not(loaded)
+        return _UNUSABLE
+    degraded = bool(loaded.unreadable or loaded.refused or nothing)
+    warnings = (*loaded.warnings, *(f"nothing at {path}" for path in nothing))
+    analysis = analyze(loaded.records, warnings, degraded=degraded)
+    shown = _only(analysis, arguments.ranks, arguments.groups)
+    print(to_json(shown, arguments.explain) if arguments.json else to_text(shown, arguments.explain))
+    # A report that is narrowed to nothing would call the job healthy.
+    drawn = shown if shown.findings or not analysis.findings else analysis
+    for path, writer in ((arguments.html, "_html"), (arguments.perfetto, "_perfetto")):
+        if path:
+            import_module(f"pycomms.flight_recorder.{writer}").write(path, loaded.records, drawn)
+    return _UNUSABLE if loaded.refused else exit_code(analysis)
+
+
+def exit_code(analysis: Analysis) -> int:
+    if not analysis.findings:
+        return _FINE
+    first = analysis.findings[0]
+    decided = first.root_ranks or first.verdict is Verdict.ALL_JOINED_NOT_DONE
+    return _FAULT if decided else _UNDECIDED
+
+
+def _say_why_not(loaded: Loaded) -> None:
+    for text in (*loaded.unreadable, *loaded.strays):
+        print(f"pycomms fr analyze: {text}", file=sys.stderr)
+    print("pycomms fr analyze: no record of any rank to analyze", file=sys.stderr)
+
+
+def _only(analysis: Analysis, ranks: frozenset[int] | None, groups: frozenset[str] | None) -> Analysis:
+    """Narrows what is shown. What is wrong with the job is shown in any case."""
+
+    def concerns(name: str, description: str, concerned: set[int]) -> bool:
+        by_group = groups is None or name in groups or description in groups
+        return by_group and (ranks is None or bool(ranks & concerned))
+
+    findings = tuple(
+        finding
+        for finding in analysis.findings
+        if finding.group is None
+        or concerns(
+            finding.group.name,
+            finding.group.description,
+            {*finding.root_ranks, *finding.victim_ranks, *(rank for side in finding.sides for rank in side.ranks)},
+        )
+    )
+    edges = tuple(
+        edge
+        for edge in analysis.edges
+        if concerns(edge.group.name, edge.group.description, {edge.waiter, *edge.waits_for})
+    )
+    return dataclasses.replace(analysis, findings=findings or analysis.findings[:1], edges=edges)

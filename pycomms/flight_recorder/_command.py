@@ -1,0 +1,64 @@
+"""The command ``pycomms fr``: each subcommand lives in a file of its own, loaded when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from typing import NoReturn, Protocol
+
+USAGE = 4
+_PIPE_CLOSED = 141
+"""As the shell says of a process that SIGPIPE ended."""
+
+
+class Subcommand(Protocol):
+    """What a module in the table offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Returns the exit code."""
+        ...
+
+
+_SUBCOMMANDS = {
+    "analyze": ("pycomms.flight_recorder._analyze_command", "what went wrong, and on which rank"),
+    "live": ("pycomms.flight_recorder._live", "what every rank does now, from the rings of this host"),
+    "dump": ("pycomms.flight_recorder._dump_command", "copy the rings of processes, alive or not"),
+    "stats": ("pycomms.flight_recorder._stats", "counts, latencies, bandwidths and stragglers"),
+    "convert": ("pycomms.flight_recorder._convert", "into the formats of torch's tools, and JSON"),
+    "merge": ("pycomms.flight_recorder._merge", "the records of many ranks into one file"),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage()
+        self.exit(USAGE, f"{self.prog}: {message}\n")
+
+
+def main(argv: list[str]) -> int:
+    """Runs ``pycomms fr SUBCOMMAND …`` and returns its exit code."""
+    parser = _Parser(prog="pycomms fr", description="flight recorder: what every rank of a job did")
+    subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+    named = argv[0] if argv else ""
+    for name, (home, what) in _SUBCOMMANDS.items():
+        subparser = subparsers.add_parser(name, help=what, description=what)
+        if name == named:
+            _module(home).add_arguments(subparser)
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as end:
+        return int(end.code or 0)
+    try:
+        return _module(_SUBCOMMANDS[arguments.subcommand][0]).run(arguments)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+
+
+def _module(home: str) -> Subcommand:
+    module: Subcommand = import_module(home)
+    return module

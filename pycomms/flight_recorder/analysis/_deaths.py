@@ -1,0 +1,26 @@
+"""Ranks whose process is gone, as far as the records of others make that a cause."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pycomms.flight_recorder._model import State
+from pycomms.flight_recorder.analysis._job import Job
+
+_OURS = ("ring", "pycomms")
+
+
+def dead_ranks(job: Job) -> frozenset[int]:
+    """Those whose process ended without closing its record, while others live.
+
+    When all are gone, the launcher has ended most of them after the fault. Such an end leaves a word where the record
+    is one of ours: of the signal, or of the failure before it. A process that was killed without a warning leaves none.
+    """
+    gone = {rank: record for rank, record in job.records.items() if record.alive is False and not record.closed}
+    if all(record.alive is False for record in job.records.values()):
+        gone = {rank: record for rank, record in gone.items() if record.writer in _OURS and not record.stop_reason}
+        others = [record for rank, record in job.records.items() if rank not in gone]
+        # Who waited until a deadline passed waited for one that lived: our backend tells a death at once.
+        if any(np.any(record.entries["state"] == State.TIMED_OUT) for record in others) or not others:
+            return frozenset()
+    return frozenset(gone)
