@@ -1,6 +1,7 @@
 // The flight recorder's ring: what is written is read, by another mapping of the file, while it is written and after the
 // process that wrote it was killed.
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -286,6 +287,47 @@ TEST(what_a_killed_process_wrote_is_complete) {
     for (size_t i = 1; i < entries.size(); ++i) CHECK_EQ(entries[i].sequence, entries[i - 1].sequence + 1);
     CHECK(entries.back().sequence >= 200);
   }
+}
+
+// As in a driver call that does not come back: no signal but SIGKILL reaches it, and no debugger.
+TEST(the_record_of_a_process_in_an_uninterruptible_wait_is_readable) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return;  // sanitizers make a fork of a vfork, which does not wait
+#endif
+  const Folder folder;
+  const std::string path = folder / "one.ring";
+  const pid_t child = fork();
+  if (child == 0) {
+    auto made = Ring::create(options_at(path, 64));
+    if (!made.is_ok()) _exit(1);
+    const uint32_t group = made.value()->add_group(group_of("g"));
+    for (uint32_t i = 1; i <= 5; ++i) {
+      const Entry entry = made.value()->begin(consistent_issue(group, i), {});
+      i < 5 ? entry.end(State::kCompleted, 1) : entry.start(1);
+    }
+    // Until its child has ended or called exec, the kernel keeps a process that has called vfork().
+    if (vfork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      alarm(60);
+      for (;;) pause();
+    }
+    _exit(0);
+  }
+  const std::string stat = "/proc/" + std::to_string(child) + "/stat";
+  const Deadline deadline = Deadline::after(30 * kSecond);
+  char state = '?';
+  while (state != 'D' && !deadline.passed()) {
+    std::string text;
+    std::getline(std::ifstream(stat), text);
+    if (const size_t at = text.rfind(')'); at != std::string::npos && at + 2 < text.size()) state = text[at + 2];
+  }
+  CHECK_EQ(state, 'D');
+  const auto entries = open_reader(path)->entries();
+  kill(child, SIGKILL);
+  CHECK_EQ(waitpid(child, nullptr, 0), child);
+  CHECK_EQ(entries.size(), size_t{5});
+  CHECK(entries[3].state == State::kCompleted);
+  CHECK(entries[4].state == State::kRunning);
 }
 
 TEST(a_forked_child_records_nothing) {

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from pycomms.flight_recorder import _ring
 from pycomms.flight_recorder._model import ANY_SOURCE, Flag, Record, Signature, State
 
 from ._errors import needed
-from ._harness import Ranks, context
+from ._harness import Died, Ranks, context
 
 native = pytest.mark.nccl2_only("other backends are recorded when attach() was called")
 
@@ -227,8 +228,7 @@ def test_the_record_of_a_rank_that_was_killed_or_stopped(ranks: Ranks, end: int)
         if end == signal.SIGSTOP:
             run.await_state(1, "T")
         else:
-            with contextlib.suppress(Exception):
-                run.answer(1, 20.0)
+            assert isinstance(run.answer(1, 20.0), Died)
         record = _ring.read(paths[1])
         run.signal(1, signal.SIGKILL)
     entries = seen_in(record)
@@ -431,3 +431,60 @@ def test_a_place_that_cannot_be_written_is_said_and_harms_nobody(tmp_path: Path)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.strip() == "None"
     assert "nothing is recorded" in ended.stderr
+
+
+@contextlib.contextmanager
+def little_memory_for(pid: int) -> Iterator[None]:
+    """What the process takes from now on is limited: the kernel kills it for more. Skips where that is not allowed."""
+    parent = next((path for path in (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")) if path.is_dir()), None)
+    is_old = parent is not None and parent.name == "memory"
+    group = Path(parent or "/", f"pycomms-test-{os.getpid()}")
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"a memory cgroup cannot be made here: {error}")
+    try:
+        try:
+            Path(group, "memory.limit_in_bytes" if is_old else "memory.max").write_text(str(64 << 20))
+            if not is_old:
+                Path(group, "memory.swap.max").write_text("0")
+            Path(group, "cgroup.procs").write_text(str(pid))
+        except OSError as error:
+            pytest.skip(f"a memory cgroup cannot be used here: {error}")
+        yield
+    finally:
+        deadline = time.monotonic() + 30
+        while group.is_dir() and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):  # until the kernel has buried the process
+                group.rmdir()
+
+
+def check_eating(rank: int, world: int) -> None:
+    tensor = torch.ones(4)
+    dist.barrier()
+    if rank == 1:
+        context().tell((os.getpid(), str(flight_recorder.ring_path())))
+        context().hear()
+    eaten = []
+    for _ in range(200):
+        dist.all_reduce(tensor)
+        if rank == 1:
+            eaten.append(torch.ones(1 << 20))
+
+
+@native
+def test_the_record_of_a_rank_that_ran_out_of_memory(ranks: Ranks) -> None:
+    with ranks.start(check_eating, world=2, fresh=True, timeout=60.0) as run:
+        pid, path = run.told(1)
+        with little_memory_for(pid):
+            run.send(1, "eat")
+            outcome = run.answer(1, 40.0)
+            assert isinstance(outcome, Died), outcome
+            assert outcome.by_signal == signal.SIGKILL
+            record = _ring.read(path)
+    entries = seen_in(record)
+    assert not record.alive
+    assert record.stop_reason == ""
+    assert record.warnings == ()
+    assert 2 <= entries[-1].sequence < 201
+    assert [one.sequence for one in entries] == list(range(1, entries[-1].sequence + 1))
