@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from pycomms.flight_recorder._distinct import distinct
 from pycomms.flight_recorder._model import ENTRY, UNKNOWN_SITE, Entries, Flag, Group, Record, Signature, Site
 
 MAGIC = b"PYCOMMSF"
@@ -267,18 +268,18 @@ def _entries(slots: Entries, header: _Header, heap: _Heap, groups: int) -> tuple
         entries[name] = slots[name]
     entries["state"] = np.where(slots["state"] <= 7, slots["state"], 0)
 
-    seen, entries["signature"] = np.unique(np.ascontiguousarray(slots["signature"]), return_inverse=True)
+    seen: dict[bytes, int] = {}
+    entries["signature"] = [seen.setdefault(raw, len(seen)) for raw in slots["signature"].tolist()]
     names = tuple(heap.names(at) for at in header.texts[3:6])
-    decoded = [_signature(raw.tobytes(), names) for raw in seen]
+    decoded = [_signature(raw, names) for raw in seen]
     for i, cut in enumerate(cut for _, cut in decoded):
         if cut:
             entries["flags"][entries["signature"] == i] |= np.uint16(Flag.SIZES_CUT)
 
-    places = np.stack([slots["site"], slots["stack"]], axis=1)
-    pairs, which = np.unique(places, axis=0, return_inverse=True) if len(slots) else (places, np.zeros(0, np.int64))
-    sites = [UNKNOWN_SITE, *(_site(heap.text(site), heap.text(stack)) for site, stack in pairs)]
-    entries["site"] = which.reshape(-1) + 1
-    texts, which = np.unique(slots["error"], return_inverse=True)
+    pairs, which = distinct(slots["site"].astype(np.uint64) << 32 | slots["stack"])
+    sites = [UNKNOWN_SITE, *(_site(heap.text(pair >> 32), heap.text(pair & 0xFFFFFFFF)) for pair in pairs.tolist())]
+    entries["site"] = which + 1
+    texts, which = distinct(slots["error"])
     entries["error"] = which + 1
     errors = ["", *(heap.text(at) for at in texts)]
     return entries, _Tables(

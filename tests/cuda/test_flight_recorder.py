@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import _coalescing_manager
 
 from pycomms.flight_recorder._load import load
 from pycomms.flight_recorder._model import Flag, State
@@ -24,7 +25,7 @@ def check_fields(rank: int, world: int) -> None:
         work = dist.all_reduce(tensor, async_op=True)
         assert work is not None
         work.wait()
-        with dist._coalescing_manager(async_ops=False, device=torch.device("cuda")):
+        with _coalescing_manager(async_ops=False, device=torch.device("cuda")):
             dist.all_reduce(tensor)
             dist.all_reduce(torch.ones(7, device="cuda"))
         works = dist.batch_isend_irecv(

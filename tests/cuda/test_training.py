@@ -98,6 +98,7 @@ def test_dtensor(ranks: Ranks, world: int) -> None:
 
 def use_functional(rank: int, world: int) -> None:
     group = dist.group.WORLD
+    assert group is not None
     mine = torch.full((6,), float(rank + 1), device="cuda")
     total = all_reduce(mine, "sum", group)
     gathered = all_gather_tensor(mine, 0, group)

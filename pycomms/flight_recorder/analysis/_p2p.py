@@ -93,8 +93,8 @@ def _of_rank(job: Job, rank: int, taking_any: set[tuple[int, int]]) -> Iterator[
     sizes = [numel(one.output_sizes if one.kind == "recv" else one.input_sizes) for one in record.signatures]
     out["size"] = np.array(sizes, np.int64)[used["signature"]]
     peers = np.zeros(len(rows), np.int64)
-    for index in np.unique(used["group"]):
-        place = job.group_of[rank, int(index)]
+    for index in sorted(set(used["group"].tolist())):
+        place = job.group_of[rank, index]
         members = job.groups[place].members
         table = np.array([_global(one.peer, members) for one in record.signatures], np.int64)
         chosen = used["group"] == index
