@@ -10,6 +10,8 @@ from pathlib import Path
 _SHARED_MEMORY = Path("/dev/shm")
 KEEP_SECONDS = 24 * 3600
 KEEP_FILES = 256
+KEEP_SHARE = 1 / 8
+"""Of the file system: /dev/shm may be small, as it is in containers, and belongs to others too."""
 _PID = re.compile(r"\.(\d+)(?:\.\d+)?\.(?:ring|dump|part|stacks)$")
 
 
@@ -38,20 +40,24 @@ def make_private(folder: Path) -> None:
 def clean_up(base: Path, now: float | None = None) -> None:
     """Removes files of processes that have ended a day ago and more, and the oldest when there are too many."""
     moment = time.time() if now is None else now
-    found: list[tuple[float, Path]] = []
+    space = os.statvfs(base)
+    room = space.f_blocks * space.f_frsize * KEEP_SHARE
+    found: list[tuple[float, Path, int]] = []
     for path in base.glob("*/*"):
         pid = _PID.search(path.name)
         if pid is None or Path("/proc", pid.group(1)).exists():
             continue
         try:
-            found.append((path.stat().st_mtime, path))
+            status = path.stat()
         except OSError:
             continue  # another rank cleans up as well
+        found.append((status.st_mtime, path, status.st_size))
     found.sort(reverse=True)
-    for i, (changed, path) in enumerate(found):
-        if i >= KEEP_FILES or moment - changed > KEEP_SECONDS:
+    for i, (changed, path, size) in enumerate(found):
+        room -= size
+        if room < 0 or i >= KEEP_FILES or moment - changed > KEEP_SECONDS:
             path.unlink(missing_ok=True)
-    for folder in {path.parent for _, path in found}:
+    for folder in {path.parent for _, path, _ in found}:
         try:
             folder.rmdir()
         except OSError:

@@ -51,6 +51,18 @@ def test_the_oldest_go_when_there_are_too_many(tmp_path: Path) -> None:
     assert [path.exists() for path in files] == [True] * _places.KEEP_FILES + [False] * 5
 
 
+def test_the_oldest_go_when_they_take_too_much_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1e9
+    files = [_file(tmp_path / "a", f"rank{i}.{_NOBODY}.ring", i, now) for i in range(4)]
+    for i, path in enumerate(files):
+        path.write_bytes(bytes(1000))
+        os.utime(path, (now - i, now - i))
+    space = os.statvfs(tmp_path)
+    monkeypatch.setattr(_places, "KEEP_SHARE", 2500 / (space.f_blocks * space.f_frsize))
+    _places.clean_up(tmp_path, now)
+    assert [path.exists() for path in files] == [True, True, False, False]
+
+
 def test_a_folder_is_private_and_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "x/y"
     _places.make_private(folder)
