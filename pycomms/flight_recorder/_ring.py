@@ -53,6 +53,7 @@ SLOT = np.dtype(
 )  # fmt: skip
 _SIGNATURE = struct.Struct("<BBBxiiiQ")  # kind, reduction, bytes of sizes, root, peer, tag, bytes
 _WRITING, _WHOLE = 1, 2
+_MOST_RANKS = 1 << 17  # a number above is damage, and lists of so many would take all memory
 
 
 class NotARingError(ValueError):
@@ -78,6 +79,7 @@ class _Header:
     next: int
     lost: int
     groups: int
+    groups_lost: int
     closed: bool
     dumps: int
     reason: int
@@ -101,11 +103,17 @@ def read(path: str | Path) -> Record:
     complete = len(data) >= min(header.file_bytes, header.heap_at)
     if not complete:
         warnings.append("the file was cut off: what follows in it is lost")
+    looked_ns = time.time_ns()  # before they are copied: what began later is not in it
     slots, torn = _slots(data, header)
     if torn:
         warnings.append(f"{torn} entries were being written when the record was taken, and are left out")
     if header.lost:
         warnings.append(f"{header.lost} entries were not recorded, because others were written at the same time")
+    if header.groups_lost:
+        warnings.append(
+            f"{header.groups_lost} groups had no room in the record: their operations are in it, "
+            "but nothing is concluded from them"
+        )
     groups = _groups(data, header, heap)
     entries, tables = _entries(slots, header, heap, len(groups))
     host = heap.text(header.texts[0])
@@ -125,7 +133,7 @@ def read(path: str | Path) -> Record:
         job=heap.text(header.texts[1]),
         attempt=header.attempt,
         started_ns=header.opened_ns,
-        taken_ns=time.time_ns() if alive and not is_dump else header.recent_ns,
+        taken_ns=looked_ns if alive and not is_dump else header.recent_ns,
         complete=complete,
         closed=header.closed,
         alive=alive,
@@ -157,7 +165,7 @@ def _header(path: str, data: npt.NDArray[np.uint8]) -> _Header:
         slot_capacity=f[9],
         heap_at=heap_at,
         rank=f[12],
-        world_size=f[13],
+        world_size=_ranks(f[13]),
         pid=f[14],
         attempt=f[15],
         process_started=f[16],
@@ -168,11 +176,17 @@ def _header(path: str, data: npt.NDArray[np.uint8]) -> _Header:
         next=f[27],
         lost=f[28],
         groups=min(f[31], f[6]),
+        groups_lost=f[32],
         closed=bool(f[33]),
         dumps=f[34],
         reason=f[35],
         signal=f[37],
     )
+
+
+def _ranks(number: int) -> int:
+    """How many there are, by a field; zero where it cannot be right."""
+    return number if 0 <= number <= _MOST_RANKS else 0
 
 
 class _Heap:
@@ -224,7 +238,7 @@ def _groups(data: npt.NDArray[np.uint8], header: _Header, heap: _Heap) -> tuple[
         if not slot["is_there"]:
             break
         listed = heap.bytes(int(slot["ranks"]))
-        ranks = np.frombuffer(listed[: len(listed) // 4 * 4], "<u4").tolist() or range(max(0, int(slot["size"])))
+        ranks = np.frombuffer(listed[: len(listed) // 4 * 4], "<u4").tolist() or range(_ranks(int(slot["size"])))
         device = heap.text(slot["device"])
         name = heap.text(slot["name"])
         groups.append(

@@ -9,6 +9,7 @@ from pycomms.flight_recorder.analysis import _job
 from pycomms.flight_recorder.analysis._blame import find_roots
 from pycomms.flight_recorder.analysis._deaths import dead_ranks
 from pycomms.flight_recorder.analysis._findings import describe, nothing_recorded
+from pycomms.flight_recorder.analysis._looks import is_proven
 from pycomms.flight_recorder.analysis._mismatch import Keys, first_mismatch
 from pycomms.flight_recorder.analysis._numbering import mark
 from pycomms.flight_recorder.analysis._p2p import message_waits
@@ -28,7 +29,7 @@ def analyze(records: Sequence[Record], warnings: Sequence[str] = (), *, degraded
     job.warnings.extend(mark(job, keys))
     found = (first_mismatch(index, group, keys) for index, group in enumerate(job.groups))
     mismatches = [one for one in found if one is not None]
-    waits = collective_waits(job, keys) + message_waits(job)
+    waits = [wait for wait in collective_waits(job, keys) + message_waits(job) if is_proven(job, wait)]
     dead = dead_ranks(job)
     restarted = {rank for group in job.groups for rank, lane in group.lanes.items() if lane.restarted}
     roots = find_roots(job, waits, mismatches, excused=dead | restarted)

@@ -25,10 +25,17 @@ def describe(job: Job, roots: Sequence[Root], dead: frozenset[int]) -> list[Find
 
 def nothing_recorded(job: Job) -> Finding:
     """Records without a single operation."""
+    if any(record.alive for record in job.records.values()):
+        return Finding(
+            verdict=Verdict.INSUFFICIENT_DATA,
+            what=f"{ranks_text(sorted(job.records))} issued no operation so far",
+            next_step="wait until the job has started; if it hangs here, py-spy dump tells where",
+            would_decide="a look at the job once it issues operations",
+        )
     return Finding(
         verdict=Verdict.INSUFFICIENT_DATA,
         what=f"the records of {ranks_text(sorted(job.records))} hold no operation",
-        next_step="check that recording is on: TORCH_FR_BUFFER_SIZE above 0, or PYCOMMS_FR",
+        next_step="check that recording is on: TORCH_FR_BUFFER_SIZE, PYCOMMS_FR_ENTRIES above 0",
         would_decide="records with operations in them",
     )
 

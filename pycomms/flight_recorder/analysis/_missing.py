@@ -124,10 +124,12 @@ def _gone(job: Job, wait: Wait, ranks: tuple[int, ...], dead: frozenset[int], wh
 def _absent(job: Job, ranks: tuple[int, ...], who: str, where: str) -> Reason:
     closed = [rank for rank in ranks if rank in job.records and job.records[rank].closed]
     if closed:
+        said = next((text for rank in closed if (text := job.records[rank].stop_reason)), "")
         return Reason(
             verdict=Verdict.MISSING_RANK,
             ranks=ranks,
-            what=f"{ranks_text(closed)} closed its groups and left before {where}",
+            what=f"{ranks_text(closed)} closed its groups and left before {where}"
+            + (f" ({said[:200]})" if said else ""),
             next_step="look for an exception, or an earlier end of its loop, on that rank",
             confidence=0.95,
         )

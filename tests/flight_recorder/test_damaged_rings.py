@@ -1,0 +1,51 @@
+"""Rings whose numbers cannot be right: read within bounds, whatever they say."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pycomms.flight_recorder import _ring
+from pycomms.flight_recorder.analysis import Verdict, analyze
+
+_WORLD_SIZE_AT, _GROUPS_AT, _GROUPS_LOST_AT = 76, 4096, 184
+
+
+def _ring_bytes() -> bytearray:
+    """An empty record of one group; the layout is that of csrc/recorder/format.h."""
+    groups = np.zeros(2, _ring.GROUP)
+    groups["is_there"], groups["size"] = 1, (0, 2)
+    slots_at = _GROUPS_AT + groups.nbytes
+    heap_at = slots_at + _ring.SLOT.itemsize
+    header = struct.pack("<8sIIQQIIQIIQQiiii", b"PYCOMMSF", 1, 4096, heap_at + 64, _GROUPS_AT, 128, 2, slots_at, 256, 1,
+                         heap_at, 64, 0, 2, 1, 0)  # fmt: skip
+    data = bytearray(header.ljust(_GROUPS_AT, b"\0") + groups.tobytes() + bytes(256 + 64))
+    struct.pack_into("<I", data, _GROUPS_LOST_AT - 4, 2)  # groups that are there
+    return data
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 18, (1 << 31) - 1])
+def test_numbers_of_ranks_that_cannot_be_right_take_no_memory(number: int, tmp_path: Path) -> None:
+    data = _ring_bytes()
+    struct.pack_into("<i", data, _WORLD_SIZE_AT, number)
+    struct.pack_into("<i", data, _GROUPS_AT + 128 + 16, number)
+    path = tmp_path / "rank0.1.dump"
+    path.write_bytes(data)
+    record = _ring.read(path)
+    assert record.world_size == 0
+    assert record.groups[1].ranks == ()
+    assert analyze([record]).verdict is Verdict.INSUFFICIENT_DATA
+
+
+def test_groups_without_room_are_told(tmp_path: Path) -> None:
+    data = _ring_bytes()
+    struct.pack_into("<I", data, _GROUPS_LOST_AT, 7)
+    path = tmp_path / "rank0.1.dump"
+    path.write_bytes(data)
+    record = _ring.read(path)
+    assert record.world_size == 2
+    assert len(record.groups) == 2
+    assert any("7 groups had no room" in text for text in record.warnings)
