@@ -19,7 +19,7 @@ exit codes:
   0  no fault
   1  a fault, with its root cause
   2  a fault, undecided: the report says what would decide it
-  3  nothing to analyze, or a file that wanted to run code
+  3  nothing to analyze, a file that wanted to run code, or a report that cannot be written
   4  wrong usage
 """
 
@@ -73,8 +73,13 @@ def run(arguments: argparse.Namespace) -> int:
     # A report that is narrowed to nothing would call the job healthy.
     drawn = shown if shown.findings or not analysis.findings else analysis
     for path, writer in ((arguments.html, "_html"), (arguments.perfetto, "_perfetto")):
-        if path:
+        if not path:
+            continue
+        try:
             import_module(f"pycomms.flight_recorder.{writer}").write(path, loaded.records, drawn)
+        except OSError as error:
+            print(f"pycomms fr analyze: cannot write {path}: {error.strerror}", file=sys.stderr)
+            return _UNUSABLE
     return _UNUSABLE if loaded.refused else exit_code(analysis)
 
 

@@ -172,7 +172,7 @@ def _header(path: str, data: npt.NDArray[np.uint8]) -> _Header:
         texts=f[17:23],
         opened_ns=f[24],
         recent_ns=f[26],
-        wall_minus_monotonic=f[26] - f[25],
+        wall_minus_monotonic=_within_64_bits(f[26] - f[25]),
         next=f[27],
         lost=f[28],
         groups=min(f[31], f[6]),
@@ -182,6 +182,10 @@ def _header(path: str, data: npt.NDArray[np.uint8]) -> _Header:
         reason=f[35],
         signal=f[37],
     )
+
+
+def _within_64_bits(number: int) -> int:
+    return number if abs(number) < 1 << 62 else 0  # clocks that are so far apart are damage
 
 
 def _ranks(number: int) -> int:

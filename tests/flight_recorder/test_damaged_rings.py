@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pycomms.flight_recorder import _ring
+from pycomms.flight_recorder import _command, _ring
 from pycomms.flight_recorder.analysis import Verdict, analyze
 
 _WORLD_SIZE_AT, _GROUPS_AT, _GROUPS_LOST_AT = 76, 4096, 184
@@ -49,3 +49,20 @@ def test_groups_without_room_are_told(tmp_path: Path) -> None:
     assert record.world_size == 2
     assert len(record.groups) == 2
     assert any("7 groups had no room" in text for text in record.warnings)
+
+
+def test_clocks_that_cannot_be_right_do_no_harm(tmp_path: Path) -> None:
+    data = _ring_bytes()
+    struct.pack_into("<qqqq", data, 120, -(1 << 63), (1 << 63) - 1, -(1 << 63), (1 << 63) - 1)
+    path = tmp_path / "rank0.1.dump"
+    path.write_bytes(data)
+    assert len(_ring.read(path).entries) == 0
+
+
+def test_a_report_that_cannot_be_written_is_no_fault_of_the_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rank0.1.dump"
+    path.write_bytes(_ring_bytes())
+    assert _command.main(["analyze", str(path), "--html", str(tmp_path / "nowhere" / "report.html")]) == 3
+    assert "cannot write" in capsys.readouterr().err
