@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/fork.h"
 #include "base/futex.h"
 #include "base/thread.h"
 #include "recorder/dump.h"
@@ -38,7 +39,14 @@ Status install(int signal, void (*handler)(int, siginfo_t*, void*)) {
   struct sigaction action{};
   action.sa_sigaction = handler;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
-  if (sigaction(signal, &action, &handlers_before[static_cast<size_t>(signal)]) != 0) {
+  struct sigaction before{};
+  if (sigaction(signal, nullptr, &before) != 0) {
+    return Status::system("cannot handle signal " + std::to_string(signal));
+  }
+  // A forked child has its parent's handlers: ours is not what was there before.
+  if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction == handler) return {};
+  handlers_before[static_cast<size_t>(signal)] = before;
+  if (sigaction(signal, &action, nullptr) != 0) {
     return Status::system("cannot handle signal " + std::to_string(signal));
   }
   return {};
@@ -46,10 +54,7 @@ Status install(int signal, void (*handler)(int, siginfo_t*, void*)) {
 
 }  // namespace
 
-Dumper& Dumper::instance() {
-  static auto* one = new Dumper();  // never destroyed: its thread may outlive main
-  return *one;
-}
+Dumper& Dumper::instance() { return per_process<Dumper>(); }
 
 Dumper::Dumper() { sem_init(&requests_, 0, 0); }
 
@@ -155,7 +160,8 @@ Status dump_on_signal(int signal) {
   PYCOMMS_RETURN_IF_ERROR(Dumper::instance().start());
   return install(signal, [](int number, siginfo_t*, void*) {
     const int error = errno;
-    Dumper::instance().request_from_signal(number);
+    // Until a forked child has a ring of its own there is nothing to dump, and nobody who would.
+    if (process_ring() != nullptr) Dumper::instance().request_from_signal(number);
     errno = error;
   });
 }

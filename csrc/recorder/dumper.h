@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/status.h"
 #include "recorder/ring.h"
 
@@ -17,7 +18,8 @@ namespace pycomms::recorder {
 
 class Dumper {
  public:
-  static Dumper& instance();
+  Dumper();
+  static Dumper& instance();  // of this process: a forked child has its own
 
   // Once, before the first request. after(path): runs behind each dump, with nobody waiting for it.
   void set_up(std::string folder, int most, std::function<void(const std::string&)> after);
@@ -32,7 +34,6 @@ class Dumper {
   void stop(Deadline deadline);
 
  private:
-  Dumper();
   void run();
   void write(const std::string& reason);
 

@@ -23,7 +23,11 @@ constexpr size_t kHeapBytes = 512 << 10;
 size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 uint32_t thread_id() {
-  thread_local const auto id = static_cast<uint32_t>(syscall(SYS_gettid));
+  thread_local uint32_t id = 0, of = 0;  // a forked child's first thread is another one
+  if (id == 0 || of != fork_generation()) {
+    id = static_cast<uint32_t>(syscall(SYS_gettid));
+    of = fork_generation();
+  }
   return id;
 }
 
@@ -169,6 +173,10 @@ uint32_t Ring::add_group(const GroupInfo& group) {
   slot->device = device;
   if (!group.ranks.empty()) {
     slot->ranks = append({reinterpret_cast<const char*>(group.ranks.data()), group.ranks.size() * sizeof(uint32_t)});
+    if (slot->ranks == 0) {  // a reader would take it for ranks 0 to size - 1
+      h.groups_lost.fetch_add(1, std::memory_order_relaxed);
+      return 0;
+    }
   }
   slot->size = group.size;
   slot->rank = group.rank;

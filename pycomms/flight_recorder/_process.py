@@ -123,7 +123,7 @@ def _write_stacks(path: str) -> None:
 
 def _watch(wanted_signal: str) -> None:
     """What makes a dump beside failures of groups."""
-    _close_at_exit()
+    _close_at_exit(os.getpid())
     _dump_uncaught()
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
         _C.recorder_note_signal(signal.SIGTERM)
@@ -132,7 +132,8 @@ def _watch(wanted_signal: str) -> None:
 
 
 @cache
-def _close_at_exit() -> None:
+def _close_at_exit(pid: int) -> None:
+    """Once in each process: a forked child has none of what its parent had registered with multiprocessing."""
     atexit.register(_C.recorder_close, _SECONDS_AT_EXIT)
     # Processes that multiprocessing forks end without atexit.
     multiprocessing.util.Finalize(None, _C.recorder_close, args=(_SECONDS_AT_EXIT,), exitpriority=0)

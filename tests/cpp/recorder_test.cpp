@@ -306,8 +306,10 @@ TEST(the_record_of_a_process_in_an_uninterruptible_wait_is_readable) {
       i < 5 ? entry.end(State::kCompleted, 1) : entry.start(1);
     }
     // Until its child has ended or called exec, the kernel keeps a process that has called vfork().
+    const pid_t me = getpid();
     if (vfork() == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != me) _exit(0);  // it was killed before
       alarm(60);
       for (;;) pause();
     }
@@ -385,6 +387,43 @@ TEST(requests_are_served_by_a_thread_of_their_own) {
   CHECK(dumper.wait_until_idle(Deadline::after(20 * kSecond)));
   CHECK_EQ(told.load(), 2);
   dumper.set_up("", 0, nullptr);
+}
+
+TEST(a_forked_child_has_a_dumper_and_handlers_of_its_own) {
+  if (check::kDetectsRaces) return;  // TSan does not let a child of several threads start one
+  const Folder folder;
+  set_process_ring(make_ring(folder / "parent.ring", 8));
+  Dumper::instance().set_up(folder.path(), 2, nullptr);
+  CHECK(dump_on_signal(SIGUSR2).is_ok());
+  CHECK(note_signal(SIGTERM).is_ok());
+  int ready[2];
+  CHECK_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    raise(SIGUSR2);  // it has no ring: nothing happens
+    auto made = Ring::create(options_at(folder / "child.ring", 8));
+    if (!made.is_ok()) _exit(1);
+    set_process_ring(made.take());
+    Dumper::instance().set_up(folder.path(), 2, nullptr);
+    if (!dump_on_signal(SIGUSR2).is_ok() || !note_signal(SIGTERM).is_ok()) _exit(2);
+    raise(SIGUSR2);
+    if (!Dumper::instance().wait_until_idle(Deadline::after(30 * kSecond))) _exit(3);
+    if (write(ready[1], "x", 1) != 1) _exit(4);
+    for (;;) pause();
+  }
+  close(ready[1]);
+  char byte;
+  CHECK_EQ(read(ready[0], &byte, 1), ssize_t{1});
+  close(ready[0]);
+  kill(child, SIGTERM);
+  int status = -1;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  CHECK(std::filesystem::exists(folder / "child.1.dump"));
+  CHECK(!std::filesystem::exists(folder / "parent.1.dump"));
+  signal(SIGTERM, SIG_DFL);
+  Dumper::instance().set_up("", 0, nullptr);
 }
 
 TEST(a_signal_is_noted_and_passed_on) {

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pycomms.flight_recorder import _command, _ring
+from pycomms.flight_recorder._model import Group, State
 from pycomms.flight_recorder.analysis import Verdict, analyze
+from tests.flight_recorder.corpus import AR, loop, world
+from tests.flight_recorder.simulator import run
 
 _WORLD_SIZE_AT, _GROUPS_AT, _GROUPS_LOST_AT = 76, 4096, 184
 
@@ -66,3 +70,15 @@ def test_a_report_that_cannot_be_written_is_no_fault_of_the_job(
     path.write_bytes(_ring_bytes())
     assert _command.main(["analyze", str(path), "--html", str(tmp_path / "nowhere" / "report.html")]) == 3
     assert "cannot write" in capsys.readouterr().err
+
+
+def test_a_failure_in_a_group_without_room_is_not_called_healthy() -> None:
+    (record,) = run(world(1), lambda _: loop(3, AR)).records()
+    unknown = Group(name="(one of the groups that the record has no room for)")
+    record = replace(record, writer="ring", groups=(*record.groups, unknown), entries=record.entries.copy())
+    record.entries["group"][-1] = len(record.groups) - 1
+    assert analyze([record]).verdict is Verdict.HEALTHY
+    record.entries["state"][-1] = State.FAILED
+    analysis = analyze([record])
+    assert analysis.verdict is Verdict.INSUFFICIENT_DATA
+    assert "no room" in analysis.findings[0].what

@@ -83,10 +83,12 @@ void doubt_calls_of_this_thread() {
   for (const Call& call : mine) call.entry.end(recorder::State::kRejected, now_ns(), 0, "the call raised an error");
 }
 
-// Null: this Work has none.
+// Null: this Work has none that ends with the operation. On devices futures end when the operation is issued, and order
+// streams behind it.
 c10::intrusive_ptr<c10::ivalue::Future> future_of(::c10d::Work& work) {
   try {
-    return work.getFuture();
+    auto future = work.getFuture();
+    return future != nullptr && future->devices().empty() ? future : nullptr;
   } catch (const std::exception&) {
     return nullptr;
   }

@@ -17,10 +17,7 @@ constexpr auto kPollAtLeast = std::chrono::milliseconds(200);
 
 class WorkPoll {
  public:
-  static WorkPoll& instance() {  // never destroyed: its thread may outlive main
-    static auto* one = new WorkPoll();
-    return *one;
-  }
+  static WorkPoll& instance() { return per_process<WorkPoll>(); }
 
   void add(c10::intrusive_ptr<::c10d::Work> work, std::function<void(const std::exception_ptr&)> ended) {
     const std::lock_guard lock(mutex_);
@@ -40,6 +37,17 @@ class WorkPoll {
     std::function<void(const std::exception_ptr&)> ended;
   };
 
+  // What asking throws, which the Work of a third party may, is how it has ended.
+  static bool has_ended(::c10d::Work& work, std::exception_ptr* error) {
+    try {
+      if (!work.isCompleted()) return false;
+      *error = work.exception();
+    } catch (...) {
+      *error = std::current_exception();
+    }
+    return true;
+  }
+
   void run() {
     std::unique_lock lock(mutex_);
     for (auto pause = kPollEvery;;) {
@@ -49,10 +57,12 @@ class WorkPoll {
       lock.unlock();
       std::vector<Watched> pending;
       for (Watched& one : now) {
-        if (!one.work->isCompleted()) {
-          pending.push_back(std::move(one));
+        std::exception_ptr error;
+        if (!has_ended(*one.work, &error)) {
+          // When nobody else holds it nobody will wait for it, and some never end then: its tensors are let go.
+          if (one.work.use_count() > 1) pending.push_back(std::move(one));
         } else {
-          one.ended(one.work->exception());
+          one.ended(error);
         }
       }
       pause = pending.size() < now.size() ? kPollEvery : std::min(2 * pause, kPollAtLeast);

@@ -38,7 +38,10 @@ bool run_at_most(const char* name, Deadline deadline, std::function<void()> call
 
 }  // namespace
 
-Communicator::~Communicator() { abort("group " + options_.group + " was destroyed"); }
+Communicator::~Communicator() {
+  abort("group " + options_.group + " was destroyed");
+  if (recorder::Ring* ring = recorder::process_ring()) ring->leave_group(recorded_as_);
+}
 
 void Communicator::abort(const std::string& why) {
   if (was_forked()) return lane_->abandon();

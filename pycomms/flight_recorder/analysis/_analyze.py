@@ -8,7 +8,7 @@ from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder.analysis import _job
 from pycomms.flight_recorder.analysis._blame import find_roots
 from pycomms.flight_recorder.analysis._deaths import dead_ranks
-from pycomms.flight_recorder.analysis._findings import describe, nothing_recorded
+from pycomms.flight_recorder.analysis._findings import describe, in_unknown_groups, nothing_recorded
 from pycomms.flight_recorder.analysis._looks import is_proven
 from pycomms.flight_recorder.analysis._mismatch import Keys, first_mismatch
 from pycomms.flight_recorder.analysis._numbering import mark
@@ -36,6 +36,8 @@ def analyze(records: Sequence[Record], warnings: Sequence[str] = (), *, degraded
     findings = describe(job, roots, dead)
     if not findings and not job.entries:
         findings = [nothing_recorded(job)]
+    if not findings:
+        findings = in_unknown_groups(job)
     if not findings:
         findings = slow_ranks(job, keys)
     return Analysis(

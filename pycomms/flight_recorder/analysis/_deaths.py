@@ -7,7 +7,8 @@ import numpy as np
 from pycomms.flight_recorder._model import State
 from pycomms.flight_recorder.analysis._job import Job
 
-_OURS = ("ring", "pycomms")
+OURS = ("ring", "pycomms")
+"""Writers of records of our own."""
 
 
 def dead_ranks(job: Job) -> frozenset[int]:
@@ -18,7 +19,7 @@ def dead_ranks(job: Job) -> frozenset[int]:
     """
     gone = {rank: record for rank, record in job.records.items() if record.alive is False and not record.closed}
     if all(record.alive is False for record in job.records.values()):
-        gone = {rank: record for rank, record in gone.items() if record.writer in _OURS and not record.stop_reason}
+        gone = {rank: record for rank, record in gone.items() if record.writer in OURS and not record.stop_reason}
         others = [record for rank, record in job.records.items() if rank not in gone]
         # Who waited until a deadline passed waited for one that lived: our backend tells a death at once.
         if any(np.any(record.entries["state"] == State.TIMED_OUT) for record in others) or not others:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from pycomms.flight_recorder._model import State
 from pycomms.flight_recorder.analysis._blame import Cause, Root
 from pycomms.flight_recorder.analysis._cycles import describe_cycle
+from pycomms.flight_recorder.analysis._deaths import OURS
 from pycomms.flight_recorder.analysis._job import Job
 from pycomms.flight_recorder.analysis._joined import describe_joined
 from pycomms.flight_recorder.analysis._mismatch import Mismatch
@@ -38,6 +42,27 @@ def nothing_recorded(job: Job) -> Finding:
         next_step="check that recording is on: TORCH_FR_BUFFER_SIZE, PYCOMMS_FR_ENTRIES above 0",
         would_decide="records with operations in them",
     )
+
+
+def in_unknown_groups(job: Job) -> list[Finding]:
+    """Operations that failed or did not end in groups that the record had no room for: nobody can tell whose."""
+    bad = (State.ISSUED, State.RUNNING, State.FAILED, State.TIMED_OUT)
+    ranks = []
+    for rank, record in sorted(job.records.items()):
+        unknown = [index for index, group in enumerate(record.groups) if not group.ranks]
+        entries = record.entries[np.isin(record.entries["group"], unknown)]
+        if record.writer in OURS and np.isin(entries["state"], bad).any():
+            ranks.append(rank)
+    if not ranks:
+        return []
+    return [
+        Finding(
+            verdict=Verdict.INSUFFICIENT_DATA,
+            what=f"in groups that the record had no room for, operations of {ranks_text(ranks)} failed or did not end",
+            next_step="look at the errors in the logs of these ranks",
+            would_decide="a record of a job with fewer groups",
+        )
+    ]
 
 
 def _died(rank: int) -> Finding:
