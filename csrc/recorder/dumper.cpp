@@ -67,6 +67,11 @@ void Dumper::set_up(std::string folder, int most, std::function<void(const std::
 
 Status Dumper::start() {
   const std::lock_guard lock(mutex_);
+  stays_ = true;
+  return start_thread_if_none();
+}
+
+Status Dumper::start_thread_if_none() {
   if (has_thread_) return {};
   auto thread = start_thread("pycomms-dumps", [this] { run(); });
   if (!thread.is_ok()) return thread.status();
@@ -76,12 +81,10 @@ Status Dumper::start() {
 }
 
 void Dumper::request(const std::string& reason) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (folder_.empty() || is_stopped_) return;
-    if (reason_.empty()) reason_ = reason;
-  }
-  if (!start().is_ok()) return;  // the ring is there all the same
+  const std::lock_guard lock(mutex_);
+  if (folder_.empty() || is_stopped_) return;
+  if (reason_.empty()) reason_ = reason;
+  if (!start_thread_if_none().is_ok()) return;  // the ring is there all the same
   pending_.fetch_add(1, std::memory_order_acq_rel);
   sem_post(&requests_);
 }
@@ -108,6 +111,10 @@ void Dumper::run() {
     write(reason);
     pending_.fetch_sub(taken, std::memory_order_acq_rel);
     futex_wake_all(pending_);
+    const std::lock_guard lock(mutex_);
+    if (stays_ || pending_.load(std::memory_order_acquire) != 0) continue;
+    has_thread_ = false;
+    return;
   }
 }
 

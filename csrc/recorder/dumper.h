@@ -25,8 +25,9 @@ class Dumper {
   void set_up(std::string folder, int most, std::function<void(const std::string&)> after);
   // What is asked for while one is being written is one more. The first reason counts.
   void request(const std::string& reason);
-  // For a signal handler; `signal` is the reason. Needs start(), for a handler cannot.
+  // For a signal handler; `signal` is the reason. Needs start(): a handler cannot start the thread.
   void request_from_signal(int signal);
+  // Starts the thread, for good.
   Status start();
   // Waits until all that was asked for is written; false at the deadline.
   bool wait_until_idle(Deadline deadline);
@@ -34,7 +35,8 @@ class Dumper {
   void stop(Deadline deadline);
 
  private:
-  void run();
+  void run();                     // until nothing is asked for, unless it stays
+  Status start_thread_if_none();  // mutex_ is held
   void write(const std::string& reason);
 
   sem_t requests_;
@@ -44,6 +46,7 @@ class Dumper {
   int left_ = 0;
   std::string reason_;
   bool has_thread_ = false;
+  bool stays_ = false;  // a signal handler may ask, which cannot start a thread
   bool is_stopped_ = false;
   std::function<void(const std::string&)> after_;
   std::atomic<uint32_t> pending_{0};  // asked for and not yet written

@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_group
 
+from pycomms import rma
+
 from ._errors import Caught, needed
 from ._harness import Ranks, context
 
@@ -238,6 +240,20 @@ def test_a_failed_work_never_says_success(ranks: Ranks) -> None:
     for errors in ranks.run(check_failed_work, world=2):
         assert [caught.kind for caught in errors[:2]] == ["CollectiveMismatch"] * 2, errors
         assert "all_reduce" in errors[2].text, errors[2]
+
+
+def check_failed_work_after_a_refusal(rank: int, world: int) -> tuple[Caught, Caught, Caught]:
+    """The engine keeps what it last refused, for each thread: it must not be taken for the reason of anything else."""
+    win = rma.Window(torch.zeros(4, dtype=torch.int16))
+    needed(lambda: win.accumulate(torch.ones(1, dtype=torch.int16), 1 - rank))
+    win.close()
+    return check_failed_work(rank, world)
+
+
+@pytest.mark.nccl2_only("gloo does not notice the disagreement")
+def test_a_failed_work_is_not_explained_by_an_earlier_refusal(ranks: Ranks) -> None:
+    for errors in ranks.run(check_failed_work_after_a_refusal, world=2):
+        assert [caught.kind for caught in errors[:2]] == ["CollectiveMismatch"] * 2, errors
 
 
 def check_future_result(rank: int, world: int) -> Any:

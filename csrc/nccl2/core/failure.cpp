@@ -70,14 +70,17 @@ ErrorKind to_error_kind(EngineResult result) {
 
 bool is_usage(EngineResult result) { return result == nccl_abi::kInvalidArgument || result == nccl_abi::kInvalidUsage; }
 
-// The failure that belongs to `result`: of this call when the arguments were wrong, of the communicator otherwise.
+// The failure that belongs to `result`: of the communicator, or of this call when its arguments were wrong. Ranks that disagree
+// have the same result as wrong arguments, and of an operation that ran elsewhere this thread's last call says nothing.
 bool ask(const Engine& engine, CommHandle comm, EngineResult result, hostccl::Failure* failure) {
   const HostcclApi& host = engine.host;
-  if (is_usage(result) && host.last_failure != nullptr) {
-    if (host.last_failure(failure) == nccl_abi::kSuccess && failure->kind == hostccl::FailureKind::kUsage) return true;
+  if (host.comm_get_failure != nullptr && comm != nullptr) static_cast<void>(host.comm_get_failure(comm, failure));
+  if (failure->kind == hostccl::FailureKind::kMismatch) return true;
+  hostccl::Failure last{};
+  if (is_usage(result) && host.last_failure != nullptr && host.last_failure(&last) == nccl_abi::kSuccess &&
+      last.kind == hostccl::FailureKind::kUsage) {
+    *failure = last;
   }
-  if (host.comm_get_failure == nullptr || comm == nullptr) return false;
-  static_cast<void>(host.comm_get_failure(comm, failure));
   return failure->kind != hostccl::FailureKind::kNone;
 }
 
