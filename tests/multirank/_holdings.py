@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ class Holdings:
 
 def _await_end_of_dumps() -> None:
     """The flight recorder writes what it has when a group fails, on a thread that ends when it has."""
+    if (native := sys.modules.get("pycomms._C")) is not None:
+        assert native.recorder_wait_for_dumps(20.0)
     deadline = time.monotonic() + 20
     while any(_name_of(task) == "pycomms-dumps" for task in Path("/proc/self/task").iterdir()):
         assert time.monotonic() < deadline, "a dump of the flight recorder takes too long"
