@@ -62,44 +62,19 @@ __all__ = [
     "shrink_group",
 ]
 
-# Names are looked up when they are first used: the command `pycomms` reads records of other processes, also where there
-# is no torch, and to import torch takes more than a second.
-_HOMES = {
-    "pycomms._register": ("builtin_nccl2", "register"),
-    "pycomms._version": ("__version__",),
-    "pycomms._versions": ("NcclVersion", "nccl_version"),
-    "pycomms.errors": (
-        "CollectiveMismatch",
-        "CollectiveTimeout",
-        "CommunicatorClosed",
-        "CommunicatorRevoked",
-        "EngineError",
-        "Interrupted",
-        "NotFinite",
-        "PeerFailure",
-        "PycommsError",
-    ),
-    "pycomms.process_group": (
-        "Connect",
-        "NanCheck",
-        "Options",
-        "generation",
-        "on_regroup",
-        "regroup",
-        "regroup_handle",
-        "shrink_group",
-    ),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+# Names are looked up here when they are first used: the command `pycomms` reads records of other processes, also where
+# there is no torch, and to import torch takes more than a second.
+_HOMES = ("pycomms._version", "pycomms.errors", "pycomms._register", "pycomms._versions", "pycomms.process_group")
 
 
 def __getattr__(name: str) -> object:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+    for home in _HOMES if name in __all__ else ():
+        module = import_module(home)
+        if hasattr(module, name):
+            value: object = getattr(module, name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -263,36 +263,22 @@ bool Entry::lock() const {
 
 void Entry::unlock() const { slot_->version.store(version_, std::memory_order_release); }
 
-void Entry::set_sequence(uint32_t sequence) const {
-  if (!lock()) return;
-  slot_->sequence.store(sequence, std::memory_order_relaxed);
-  const uint32_t group = slot_->group;
-  unlock();
-  raise_to(ring_->slot_of(group).issued, sequence);
-}
-
-void Entry::start(int64_t ns) const {
-  if (!lock()) return;
-  slot_->started_ns.store(ns, std::memory_order_relaxed);
-  slot_->state.store(State::kRunning, std::memory_order_relaxed);
-  const uint32_t group = slot_->group;
-  const uint32_t sequence = slot_->sequence.load(std::memory_order_relaxed);
-  const bool is_collective = (slot_->flags & kPointToPoint) == 0;
-  unlock();
-  if (is_collective) raise_to(ring_->slot_of(group).started, sequence);
-}
-
 void Entry::returned() const {
   if (!lock()) return;
   slot_->flags = static_cast<uint16_t>(slot_->flags & ~kInCall);
   unlock();
 }
 
-void Entry::end(State state, int64_t ended_ns, int64_t started_ns, std::string_view error) const {
+void Entry::give_up() const {
+  if (!lock()) return;
+  slot_->flags |= kNoCompletion;
+  unlock();
+}
+
+void Entry::end(State state, int64_t ended_ns, std::string_view error) const {
   if (slot_ == nullptr || ring_->is_foreign()) return;
   const Text text = ring_->intern(error);
   if (!lock()) return;
-  if (started_ns != 0) slot_->started_ns.store(started_ns, std::memory_order_relaxed);
   slot_->ended_ns.store(ended_ns, std::memory_order_relaxed);
   slot_->error.store(text, std::memory_order_relaxed);
   slot_->state.store(state, std::memory_order_relaxed);

@@ -64,12 +64,11 @@ class Entry {
   Entry() = default;
   explicit operator bool() const { return slot_ != nullptr; }
 
-  void set_sequence(uint32_t sequence) const;
-  void start(int64_t ns) const;
   // The call that issued it has returned: takes kInCall away.
   void returned() const;
-  // started_ns 0: as it was.
-  void end(State state, int64_t ended_ns, int64_t started_ns = 0, std::string_view error = {}) const;
+  // Nobody will say when it ends: sets kNoCompletion.
+  void give_up() const;
+  void end(State state, int64_t ended_ns, std::string_view error = {}) const;
 
  private:
   friend class Ring;
@@ -94,9 +93,8 @@ class Ring {
   uint32_t add_group(const GroupInfo& group);
   void describe_group(uint32_t group, std::string_view description);
   void leave_group(uint32_t group);
-  // The next number of the group's point-to-point operations; and of its collectives, where nobody else counts them.
+  // The next number of the group's point-to-point operations.
   uint32_t next_request(uint32_t group) { return slot_of(group).requests.fetch_add(1, std::memory_order_relaxed) + 1; }
-  uint32_t next_collective(uint32_t group) { return slot_of(group).issued.load(std::memory_order_relaxed) + 1; }
 
   // The same text always gets the same number; zero when there is no room.
   Text intern(std::string_view text);

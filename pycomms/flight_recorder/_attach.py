@@ -22,7 +22,6 @@ class Attachment:
     def __init__(self) -> None:
         self._hooks: dict[dist.ProcessGroup, int] = {}
         self._undo: Callable[[], None] | None = None
-        self._is_over = False
 
     def __enter__(self) -> Attachment:
         return self
@@ -45,7 +44,7 @@ class Attachment:
         return len(self._hooks)
 
     def _add(self, group: dist.ProcessGroup, ranks: Sequence[int], *, is_late: bool) -> None:
-        if self._is_over or group in self._hooks or _is_ours(group):
+        if self._undo is None or group in self._hooks or _is_ours(group):
             return
         hook = next(_hooks)
         _C.recorder_attach(group, hook, group.group_name, group.group_desc, list(ranks), is_late)
@@ -70,9 +69,9 @@ def attach() -> Attachment:
         raise NotImplementedError(f"attach() needs the hooks of torch 2.14 or newer, this is torch {_C.torch_version}")
     open_ring(dist.get_rank() if dist.is_initialized() else None)
     attachment = Attachment()
+    attachment._undo = _follow_new_groups(attachment)
     for group in list(c10d._world.pg_map):
         attachment._add(group, _ranks_of(group), is_late=True)
-    attachment._undo = _follow_new_groups(attachment)
     return attachment
 
 
@@ -101,7 +100,6 @@ def _follow_new_groups(attachment: Attachment) -> Callable[[], None]:
             internals._new_process_group_helper = make
         if internals._register_pg_in_world is entering:
             internals._register_pg_in_world = register
-        attachment._is_over = True
 
     return undo
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from pycomms.flight_recorder._distinct import distinct
 from pycomms.flight_recorder._model import ENTRY, UNKNOWN_SITE, Entries, Flag, Group, Record, Signature, Site
+from pycomms.flight_recorder._ring_signatures import decode
 
 MAGIC = b"PYCOMMSF"
 VERSION = 1
@@ -51,7 +52,6 @@ SLOT = np.dtype(
         "itemsize": 256,
     }
 )  # fmt: skip
-_SIGNATURE = struct.Struct("<BBBxiiiQ")  # kind, reduction, bytes of sizes, root, peer, tag, bytes
 _WRITING, _WHOLE = 1, 2
 _MOST_RANKS = 1 << 17  # a number above is damage, and lists of so many would take all memory
 
@@ -289,7 +289,7 @@ def _entries(slots: Entries, header: _Header, heap: _Heap, groups: int) -> tuple
     seen: dict[bytes, int] = {}
     entries["signature"] = [seen.setdefault(raw, len(seen)) for raw in slots["signature"].tolist()]
     names = tuple(heap.names(at) for at in header.texts[3:6])
-    decoded = [_signature(raw, names) for raw in seen]
+    decoded = [decode(raw, names) for raw in seen]
     for i, cut in enumerate(cut for _, cut in decoded):
         if cut:
             entries["flags"][entries["signature"] == i] |= np.uint16(Flag.SIZES_CUT)
@@ -303,78 +303,6 @@ def _entries(slots: Entries, header: _Header, heap: _Heap, groups: int) -> tuple
     return entries, _Tables(
         signatures=tuple(signature for signature, _ in decoded), sites=tuple(sites), errors=tuple(errors)
     )
-
-
-def _name(names: list[str], number: int) -> str:
-    return names[number] if number < len(names) else f"#{number}"
-
-
-def _signature(raw: bytes, names: tuple[list[str], ...]) -> tuple[Signature, bool]:
-    """And whether its sizes end too early."""
-    kinds, dtypes, reductions = names
-    kind, reduction, used, root, peer, tag, _ = _SIGNATURE.unpack(raw[: _SIGNATURE.size])
-    numbers = _Numbers(raw[_SIGNATURE.size : _SIGNATURE.size + used])
-    inputs, outputs = _tensors(numbers, dtypes), _tensors(numbers, dtypes)
-    input_splits, output_splits = _splits(numbers), _splits(numbers)
-    signature = Signature(
-        kind=_name(kinds, kind),
-        reduction=_name(reductions, reduction) if reduction else "",
-        root=root,
-        peer=peer,
-        tag=tag,
-        input_sizes=tuple(shape for _, shape in inputs),
-        output_sizes=tuple(shape for _, shape in outputs),
-        input_dtypes=tuple(dtype for dtype, _ in inputs),
-        output_dtypes=tuple(dtype for dtype, _ in outputs),
-        input_splits=input_splits,
-        output_splits=output_splits,
-    )
-    return signature, numbers.ended
-
-
-class _Numbers:
-    """Seven bits a byte, lowest first. Zeros once there are no more."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-        self.ended = False
-
-    def next(self) -> int:
-        value = shift = 0
-        while self._at < len(self._data):
-            byte = self._data[self._at]
-            self._at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-        self.ended = True
-        return 0
-
-
-def _tensors(numbers: _Numbers, dtypes: list[str]) -> list[tuple[str, tuple[int, ...]]]:
-    found = []
-    for _ in range(numbers.next()):
-        dtype = _name(dtypes, numbers.next())
-        shape = []
-        for _ in range(numbers.next()):
-            if numbers.ended:
-                break
-            shape.append(numbers.next())
-        if numbers.ended:
-            break
-        found.append((dtype, tuple(shape)))
-    return found
-
-
-def _splits(numbers: _Numbers) -> tuple[int, ...]:
-    splits = []
-    for _ in range(numbers.next()):
-        split = numbers.next()
-        if numbers.ended:
-            break
-        splits.append(split)
-    return tuple(splits)
 
 
 def _site(text: str, stack: str) -> Site:

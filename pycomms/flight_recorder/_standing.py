@@ -5,7 +5,7 @@ Pure. Must not know: files, terminals, verdicts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,27 +77,9 @@ def stand(record: Record, now_ns: int) -> Standing:
     """
     until = record.taken_ns or now_ns if record.alive is False else now_ns
     entries = record.entries
-    fields: dict[str, object] = {}
-    current = current_entry(record)
-    if current is not None:
-        issued = int(current["issued_ns"])
-        signature = record.signatures[current["signature"]]
-        fields = {
-            "operation": signature.kind,
-            "detail": signature_text(signature),
-            "group": group_label(record.groups[current["group"]]),
-            "sequence": int(current["sequence"]),
-            "state": state_text(State(int(current["state"]))),
-            "site": str(record.sites[current["site"]]),
-            "age_ns": max(until - issued, 0) if until and issued else None,
-        }
-    done = last_completed(record)
-    if done is not None:
-        fields["last_completed"] = op_text(record, done)
-        fields["last_site"] = str(record.sites[done["site"]])
     latest = max((int(entries[name].max(initial=0)) for name in ("issued_ns", "ended_ns")), default=0)
     in_flight = np.isin(entries["state"], _IN_FLIGHT) & (entries["flags"] & Flag.NO_COMPLETION == 0)
-    return Standing(
+    standing = Standing(
         rank=record.rank,
         host=record.host,
         pid=record.pid,
@@ -106,5 +88,23 @@ def stand(record: Record, now_ns: int) -> Standing:
         quiet_ns=max(now_ns - latest, 0) if now_ns and latest else None,
         job=record.job,
         source=record.source,
-        **fields,  # type: ignore[arg-type]
     )
+    current = current_entry(record)
+    if current is not None:
+        issued = int(current["issued_ns"])
+        signature = record.signatures[current["signature"]]
+        standing = replace(
+            standing,
+            operation=signature.kind,
+            detail=signature_text(signature),
+            group=group_label(record.groups[current["group"]]),
+            sequence=int(current["sequence"]),
+            state=state_text(State(int(current["state"]))),
+            site=str(record.sites[current["site"]]),
+            age_ns=max(until - issued, 0) if until and issued else None,
+        )
+    done = last_completed(record)
+    if done is not None:
+        site = str(record.sites[done["site"]])
+        standing = replace(standing, last_completed=op_text(record, done), last_site=site)
+    return standing

@@ -44,8 +44,7 @@ def read_json(text: str) -> tuple[Any, bool]:
     position = start.end()
     try:
         while True:
-            position = re.compile(r"[\s,]*").match(text, position).end()  # type: ignore[union-attr]  # matches always
-            entry, position = decoder.raw_decode(text, position)
+            entry, position = decoder.raw_decode(text, _next_value(text, position))
             entries.append(entry)
     except (ValueError, RecursionError):
         pass
@@ -55,6 +54,12 @@ def read_json(text: str) -> tuple[Any, bool]:
         if at is not None:
             found[key], _ = decoder.raw_decode(text, at.end())
     return found, False
+
+
+def _next_value(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t\r\n,":
+        position += 1
+    return position
 
 
 def to_record(dump: Any, *, source: str, rank: int, complete: bool) -> Record:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,12 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _coalescing_manager
 
+from pycomms import flight_recorder
 from pycomms.flight_recorder._load import load
 from pycomms.flight_recorder._model import Flag, State
 from pycomms.flight_recorder.analysis import Verdict, analyze
 from tests.multirank._harness import Ranks, context
-from tests.multirank.test_flight_recorder import my_record, recorded
+from tests.multirank._recorded import Seen, my_record, recorded, seen_in
 
 
 def check_fields(rank: int, world: int) -> None:
@@ -91,3 +94,36 @@ def test_dumps_of_torchs_own_backend(ranks: Ranks, tmp_path: Path, fault: bool) 
         assert analysis.root_ranks == (1,)
     else:
         assert analysis.verdict is Verdict.HEALTHY, analysis
+
+
+def issue_with_torchs_nccl(rank: int, world: int) -> None:
+    with flight_recorder.attach():
+        dist.init_process_group("nccl", rank=rank, world_size=world, store=context().store("torch's own"))
+        tensor = torch.ones(4, device="cuda")
+        for _ in range(3):
+            dist.all_reduce(tensor)
+        dist.barrier()
+        torch.cuda.synchronize()
+        _await(lambda seen: len(seen) == 4 and all(one.state == State.COMPLETED for one in seen))
+        if rank == 0:
+            dist.broadcast(tensor, src=0, async_op=True)  # the other one does not come
+        context().meet("issued")
+        open_ops = [one for one in seen_in(my_record()) if not one.state.has_ended]
+        assert [one.signature.kind for one in open_ops] == (["broadcast"] if rank == 0 else [])
+        assert not any(Flag.NO_COMPLETION in one.flags for one in open_ops)
+    context().tell("looked")
+    context().hear()  # a stuck operation is not waited for
+
+
+def _await(holds: Callable[[list[Seen]], bool]) -> None:
+    """The recorder asks every few milliseconds what has ended."""
+    deadline = time.monotonic() + 30
+    while not holds(seen := seen_in(my_record())):
+        assert time.monotonic() < deadline, seen
+
+
+def test_attach_sees_when_torchs_own_nccl_ends(ranks: Ranks) -> None:
+    """Its futures are complete when an operation is issued: that is not taken for its end."""
+    with ranks.start(issue_with_torchs_nccl, world=2, init=False, fresh=True) as run:
+        for rank in range(2):
+            assert run.told(rank) == "looked"

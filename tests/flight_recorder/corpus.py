@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from pycomms.flight_recorder._model import Record, State
+from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder.analysis import Verdict
 from tests.flight_recorder.simulator import Groups, Step
 
@@ -41,9 +42,9 @@ def case(
     roots: tuple[int, ...] = (),
     group: str | None = None,
     sequence: int | None = None,
-    **more: object,
+    **more: Any,
 ) -> Callable[[Callable[[], list[Record]]], Callable[[], list[Record]]]:
-    """Adds the decorated generator to the corpus, under its name."""
+    """Adds the decorated generator to the corpus, under its name. more: further fields of Case."""
 
     def add(make: Callable[[], list[Record]]) -> Callable[[], list[Record]]:
         made = Case(
@@ -53,7 +54,7 @@ def case(
             roots=roots,
             group=group,
             sequence=sequence,
-            **more,  # type: ignore[arg-type]  # the fields of Case
+            **more,
         )
         CASES.append(made)
         return make
@@ -103,14 +104,6 @@ def without(records: Sequence[Record], *ranks: int) -> list[Record]:
 def untimed(records: Sequence[Record]) -> list[Record]:
     """As a dump that does not say when it was taken."""
     return [replace(record, taken_ns=0) for record in records]
-
-
-def all_in(state: State, records: Sequence[Record]) -> list[Record]:
-    """The last operation of every rank in this state."""
-    for record in records:
-        record.entries["state"][-1] = state
-        record.entries["ended_ns"][-1] = 0
-    return list(records)
 
 
 def cut_rows(record: Record, fraction: float) -> Record:

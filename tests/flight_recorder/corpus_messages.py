@@ -10,13 +10,15 @@ from tests.flight_recorder.corpus import AR, case, keep_last, loop, world
 from tests.flight_recorder.corpus_healthy import one_f_one_b
 from tests.flight_recorder.simulator import Step, run
 
-
-def _send(peer: int, **fields: int) -> Step:
-    return Step(kind="send", peer=peer, line=50, **fields)  # type: ignore[arg-type]  # counts and tags
+_COUNT = Step(kind="send").count
 
 
-def _recv(peer: int, **fields: int) -> Step:
-    return Step(kind="recv", peer=peer, line=51, **fields)  # type: ignore[arg-type]
+def _send(peer: int, *, tag: int = 0, count: int = _COUNT) -> Step:
+    return Step(kind="send", peer=peer, line=50, tag=tag, count=count)
+
+
+def _recv(peer: int, *, tag: int = 0) -> Step:
+    return Step(kind="recv", peer=peer, line=51, tag=tag)
 
 
 def _between(first: int, last: int, sends: list[Step], receives: list[Step]) -> list[Record]:

@@ -11,10 +11,10 @@ import pytest
 
 from pycomms.flight_recorder import _command
 from pycomms.flight_recorder._model import Record
-from tests.flight_recorder import corpus_faulty, corpus_healthy
+from tests.flight_recorder import corpus_absent, corpus_disagreeing, corpus_healthy
 from tests.flight_recorder.dumps import write_pickles
 
-CASCADE = corpus_faulty.tensor_parallel_hang_cascades_to_data_parallel
+CASCADE = corpus_absent.tensor_parallel_hang_cascades_to_data_parallel
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.mark.parametrize(
     "make, code",
-    [(corpus_healthy.plain, 0), (CASCADE, 1), (corpus_faulty.two_ranks_issue_different_ops, 2)],
+    [(corpus_healthy.plain, 0), (CASCADE, 1), (corpus_disagreeing.two_ranks_issue_different_ops, 2)],
 )
 def test_exit_codes(make: Callable[[], list[Record]], code: int, run: Run, tmp_path: Path) -> None:
     write_pickles(make(), tmp_path)

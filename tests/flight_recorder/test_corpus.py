@@ -10,11 +10,9 @@ import pytest
 from pycomms.flight_recorder._load import load
 from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder.analysis import Analysis, Verdict, analyze
-from tests.flight_recorder import corpus_faulty, corpus_healthy, corpus_messages
-from tests.flight_recorder.corpus import CASES, Case
 from tests.flight_recorder.dumps import write_json, write_pickles
+from tests.flight_recorder.whole_corpus import CASES, Case
 
-_MODULES = (corpus_healthy, corpus_faulty, corpus_messages)  # each adds its cases when it is imported
 _ORDERS = 100
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

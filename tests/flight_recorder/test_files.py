@@ -21,7 +21,7 @@ from pycomms.flight_recorder._torch_dumps import NotADump, to_record
 from pycomms.flight_recorder._unpickle import RefusedPickle, loads
 from pycomms.flight_recorder.analysis import Verdict, analyze
 from tests.flight_recorder.corpus import AG, AR, BC, RS, loop, world
-from tests.flight_recorder.corpus_faulty import last_collective_skipped_by_one_rank
+from tests.flight_recorder.corpus_absent import last_collective_skipped_by_one_rank
 from tests.flight_recorder.dumps import torch_dump, write_json, write_pickles
 from tests.flight_recorder.simulator import run
 

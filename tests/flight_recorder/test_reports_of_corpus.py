@@ -10,13 +10,8 @@ from pycomms.flight_recorder import _bundle, _convert, _html, _live, _load, _per
 from pycomms.flight_recorder._export import file_name
 from pycomms.flight_recorder.analysis import analyze
 
-from . import corpus_faulty, corpus_healthy, corpus_messages
-from .corpus import CASES, Case
 from .test_html import Elements
-
-assert corpus_faulty
-assert corpus_healthy
-assert corpus_messages
+from .whole_corpus import CASES, Case
 
 NOW = 2_000_000_000_000_000_000
 

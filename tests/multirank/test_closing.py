@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch.utils.data import DataLoader
 
 from ._errors import Caught, needed
 from ._harness import Ranks, context
+from ._interpreters import run_interpreters
 
 only_ours = pytest.mark.nccl2_only("a promise about our errors")
 
@@ -287,25 +287,8 @@ def test_a_process_may_end_without_destroying(ranks: Ranks, tmp_path: Path, pend
     """Interpreters of their own, because only those run Python's and C++'s ends."""
     script = tmp_path / "leaves.py"
     script.write_text(_LEAVES_WITHOUT_DESTROYING + _PENDING[pending])
-    command = [sys.executable, str(script), ranks.backend]
-    here = {**os.environ, "PYTHONPATH": str(Path.cwd())}
-    processes = [
-        subprocess.Popen(
-            [*command, str(rank), str(tmp_path / "store")],
-            env=here,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        for process in processes:
-            output, errors = process.communicate(timeout=60.0)
-            assert process.returncode == 0, errors
-            if pending != "nothing":
-                assert "called" in output
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+    store = str(tmp_path / "store")
+    for ended in run_interpreters([[str(script), ranks.backend, str(rank), store] for rank in range(2)], timeout=60.0):
+        assert ended.returncode == 0, ended.errors
+        if pending != "nothing":
+            assert "called" in ended.output

@@ -5,74 +5,25 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from pycomms import flight_recorder
+import pycomms
+from pycomms import _C, flight_recorder
 from pycomms.flight_recorder import _ring
-from pycomms.flight_recorder._model import ANY_SOURCE, Flag, Record, Signature, State
+from pycomms.flight_recorder._model import ANY_SOURCE, Flag, State
 
 from ._errors import needed
 from ._harness import Died, Ranks, context
+from ._recorded import my_record, recorded, seen_in
 
 native = pytest.mark.nccl2_only("other backends are recorded when attach() was called")
-
-
-@dataclass(frozen=True)
-class Seen:
-    """An entry, as a test likes to look at it."""
-
-    group: str
-    sequence: int
-    signature: Signature
-    state: State
-    flags: Flag
-    site: str
-    error: str
-    issued_ns: int
-    started_ns: int
-    ended_ns: int
-
-
-def seen_in(record: Record) -> list[Seen]:
-    return [
-        Seen(
-            group=record.groups[entry["group"]].name,
-            sequence=int(entry["sequence"]),
-            signature=record.signatures[entry["signature"]],
-            state=State(entry["state"]),
-            flags=Flag(int(entry["flags"])),
-            site=str(record.sites[entry["site"]]),
-            error=record.errors[entry["error"]],
-            issued_ns=int(entry["issued_ns"]),
-            started_ns=int(entry["started_ns"]),
-            ended_ns=int(entry["ended_ns"]),
-        )
-        for entry in record.entries
-    ]
-
-
-def my_record() -> Record:
-    path = flight_recorder.ring_path()
-    assert path is not None
-    return _ring.read(path)
-
-
-def recorded(call: Any) -> list[Seen]:
-    """What this process has recorded during the call."""
-    before = {int(entry["id"]) for entry in my_record().entries}
-    call()
-    record = my_record()
-    return [one for entry, one in zip(record.entries, seen_in(record), strict=True) if int(entry["id"]) not in before]
 
 
 def line_here() -> int:
@@ -194,8 +145,6 @@ def check_mismatch(rank: int, world: int) -> None:
 
 
 def _dumps() -> list[Path]:
-    from pycomms import _C
-
     assert _C.recorder_wait_for_dumps(20.0)
     ring = flight_recorder.ring_path()
     assert ring is not None
@@ -262,8 +211,6 @@ def test_a_timeout_is_recorded_and_dumped(ranks: Ranks) -> None:
 
 
 def check_regroup(rank: int, world: int) -> None:
-    import pycomms
-
     dist.all_reduce(torch.ones(1))
     group = dist.group.WORLD
     assert group is not None
@@ -280,157 +227,6 @@ def check_regroup(rank: int, world: int) -> None:
 @native
 def test_a_regrouped_group_is_another_generation(ranks: Ranks) -> None:
     ranks.run(check_regroup, world=2, fresh=True)
-
-
-_PROGRAM = """
-import sys, time
-import torch, torch.distributed as dist
-from pycomms import flight_recorder
-from pycomms.flight_recorder import _ring
-rank, world, backend, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-mode = sys.argv[5]
-attachment = flight_recorder.attach() if mode != "late" else None
-dist.init_process_group(backend, rank=rank, world_size=world, store=dist.FileStore(store, world))
-if mode == "late":
-    dist.all_reduce(torch.ones(1))
-    attachment = flight_recorder.attach()
-tensor = torch.ones(4)
-dist.all_reduce(tensor)
-pair = dist.new_group([0, 1], group_desc="later")
-dist.broadcast(tensor, src=0, group=pair)
-if rank == 0:
-    dist.send(tensor, 1)
-else:
-    dist.recv(tensor, 0)
-try:
-    options = dist.BroadcastOptions()
-    options.rootRank = 99
-    pair.broadcast([tensor], options)
-except Exception:
-    pass
-dist.barrier()
-if mode == "detached":
-    attachment.detach()
-    dist.all_reduce(tensor)
-if mode == "uncaught":
-    raise ValueError("a bug of the user's")
-# A Work may wake its waiters before it tells its hooks.
-deadline = time.monotonic() + 30
-while any(entry["state"] < 3 for entry in _ring.read(flight_recorder.ring_path()).entries):
-    assert time.monotonic() < deadline
-flight_recorder.dump("the end of the test")
-dist.barrier()
-dist.destroy_process_group()
-"""
-
-
-def _run_program(folder: Path, backend: str, mode: str) -> list[Record]:
-    program = folder / "program.py"
-    program.write_text(_PROGRAM)
-    store = folder / "store"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(program), str(rank), "2", backend, str(store), mode],
-            env=os.environ | {"PYCOMMS_FR_DIR": str(folder / "records"), "PYCOMMS_FR_JOB": "test"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        for process in processes:
-            _, errors = process.communicate(timeout=90)
-            assert (process.returncode == 0) == (mode != "uncaught"), errors
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    records = [_ring.read(path) for path in sorted((folder / "records/test").glob("*.1.dump"))]
-    assert sorted(record.rank if record.rank >= 0 else i for i, record in enumerate(records)) == [0, 1]
-    return records
-
-
-@pytest.mark.parametrize("mode", ["early", "late", "detached"])
-def test_attach_records_gloo(tmp_path: Path, mode: str) -> None:
-    if not flight_recorder_has_hooks():
-        pytest.skip("this torch has no hooks around operations")
-    for rank, record in enumerate(_run_program(tmp_path, "gloo", mode)):
-        entries = seen_in(record)
-        world, later = (group.name for group in record.groups[1:])
-        first = [one for one in entries if one.group == world]
-        assert [(one.signature.kind, one.sequence) for one in first] == [
-            ("all_reduce", 1),
-            ("send" if rank == 0 else "recv", 1),
-            ("barrier", 2),
-        ]
-        assert {one.state for one in first} == {State.COMPLETED}
-        second = [one for one in entries if one.group == later]
-        assert [one.signature.kind for one in second] == ["broadcast", "broadcast"]
-        assert second[0].signature.root == 0
-        assert second[1].state == State.REJECTED
-        assert record.groups[2].description == "later"
-        assert record.groups[2].ranks == (0, 1)
-        assert all((Flag.LATE in one.flags) == (mode == "late") for one in first)
-        assert first[0].site.startswith(str(tmp_path / "program.py"))
-
-
-@pytest.mark.parametrize("backend", ["gloo", "nccl2"])
-def test_an_uncaught_exception_leaves_a_dump(tmp_path: Path, backend: str) -> None:
-    for record in _run_program(tmp_path, backend, "uncaught"):
-        assert record.stop_reason == "uncaught ValueError: a bug of the user's"
-
-
-def test_our_own_groups_are_not_recorded_twice(tmp_path: Path) -> None:
-    for record in _run_program(tmp_path, "nccl2", "early"):
-        kinds = [one.signature.kind for one in seen_in(record)]
-        assert kinds.count("send") + kinds.count("recv") == 1
-
-
-def flight_recorder_has_hooks() -> bool:
-    from pycomms import _C
-
-    return _C.recorder_has_hooks
-
-
-_QUIET = """
-import sys, torch, torch.distributed as dist, pycomms
-from pycomms import flight_recorder
-dist.init_process_group("nccl2", rank=0, world_size=1, store=dist.HashStore())
-dist.all_reduce(torch.ones(1))
-print(flight_recorder.ring_path())
-"""
-
-
-@pytest.mark.parametrize("entries", ["4096", "0"])
-def test_a_process_that_nothing_happened_to_leaves_nothing(tmp_path: Path, entries: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", _QUIET],
-        env=os.environ | {"PYCOMMS_FR_DIR": str(tmp_path / "records"), "PYCOMMS_FR_ENTRIES": entries},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert (ended.stdout.strip() == "None") == (entries == "0")
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
-def test_a_place_that_cannot_be_written_is_said_and_harms_nobody(tmp_path: Path) -> None:
-    place = tmp_path / "a file"
-    place.write_text("no folder")
-    ended = subprocess.run(
-        [sys.executable, "-c", _QUIET],
-        env=os.environ | {"PYCOMMS_FR_DIR": str(place)},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.strip() == "None"
-    assert "nothing is recorded" in ended.stderr
 
 
 @contextlib.contextmanager

@@ -307,7 +307,7 @@ void Backend::monitoredBarrier(const ::c10d::BarrierOptions& opts, bool wait_all
   const uint64_t expected = communicator_->sequence() + 1;
   const recorder::Entry entry = record(*communicator_, {OpKind::kBarrier, {}, timeout, false, false, true}, {}, {});
   const Error error = communicator_->monitored_barrier(timeout, &missing);
-  end_record(entry, error, expected, communicator_->sequence());
+  end_record(entry, error, communicator_->sequence() < expected);
   if (!error) return;
   if (error.detail().kind != ErrorKind::kTimeout) throw_error(error);
   throw_error(describe_missing(error, rank_, timeout, std::move(missing), wait_all_ranks));

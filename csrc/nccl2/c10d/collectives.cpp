@@ -57,7 +57,7 @@ WorkPtr Backend::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptio
              tensors, {});
   if (!opts.asyncOp) {
     const Error error = lanes_->sparse().run(tensor, timeout);
-    end_record(entry, error, 0, 0);
+    end_record(entry, error, false);
     throw_if(error);
     work->set_ended(communicator_->sequence());
     return work;

@@ -46,6 +46,8 @@ std::shared_ptr<DeviceCommunicator> supervised(c10::Device device, std::shared_p
 
 }  // namespace
 
+DeviceEvents& device_events(c10::Device device) { return cuda_runtime(device); }
+
 std::unique_ptr<Communicator> DeviceGroup::communicator_on(c10::Device device, CommunicatorOptions options) {
   return std::make_unique<Communicator>(nccl_engine(), cuda_runtime(device), std::move(options));
 }

@@ -11,6 +11,9 @@
 
 namespace pycomms::c10d_backend {
 
+// Marks on the streams of a GPU. Throws when this torch has no CUDA runtime.
+DeviceEvents& device_events(c10::Device device);
+
 class DeviceGroup {
  public:
   // Finds libnccl and the CUDA runtime that torch has loaded; throws when this torch has none.

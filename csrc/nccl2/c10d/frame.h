@@ -61,7 +61,7 @@ WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<a
     const bool watched = is_watched();
     const int64_t started = watched ? now_ns() : 0;
     const Error error = run_inline(*communicator_, op.kind, timeout, call);
-    end_record(entry, error, expected, communicator_->sequence());
+    end_record(entry, error, communicator_->sequence() < expected);
     throw_if(error);
     work->set_ended(communicator_->sequence());
     if (watched) watch_ended(*work, op.kind, started);
@@ -74,7 +74,7 @@ WorkPtr Backend::collective(const OpArgs& op, TensorList outputs, at::ArrayRef<a
   state->record_end_in(entry);
   work->follow(state);
   if (const Error error = enqueue(*communicator_, state, timeout, call)) {
-    end_record(entry, error, expected, communicator_->sequence());
+    end_record(entry, error, communicator_->sequence() < expected);
     throw_error(error);
   }
   if (!in_block && is_watched()) watch(state);
@@ -128,7 +128,7 @@ WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outpu
   state->record_end_in(entry);
   if (in_block) {
     if (const Error error = operations.add_to_block(*state, call)) {
-      end_record(entry, error, 0, 0);
+      end_record(entry, error, false);
       throw_error(error);
     }
     steps.attach_to(*state);
@@ -136,7 +136,7 @@ WorkPtr Backend::on_device(const OpArgs& op, at::Device device, TensorList outpu
   }
   steps.attach_to(*state);
   if (const Error error = operations.submit(state, native(stream), options, call)) {
-    end_record(entry, error, expected, group->communicator().sequence());
+    end_record(entry, error, group->communicator().sequence() < expected);
     throw_error(error);
   }
   if (is_watched()) watch(state);
@@ -166,7 +166,7 @@ WorkPtr Backend::request(OpKind kind, const at::Tensor& tensor, const RecordedAr
                              return call(engine, comm, callback, arg, in_block ? nullptr : &state->received);
                            });
   if (error) {
-    end_record(entry, error, 0, 0);
+    end_record(entry, error, false);
     throw_error(error);
   }
   if (inspects && in_block) inspect_received(kind, tensor, *state);  // only of what has become a part of it

@@ -3,8 +3,11 @@
 #ifdef C10D_BACKEND_HAS_HOOKS
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "nccl2/c10d/device_group.h"
+#include "nccl2/c10d/device_streams.h"
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/recording.h"
 #include "nccl2/c10d/work_poll.h"
@@ -56,17 +59,18 @@ void end(const recorder::Entry& entry, const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& e) {
-    entry.end(recorder::State::kFailed, now_ns(), 0, text_of(e));
+    entry.end(recorder::State::kFailed, now_ns(), text_of(e));
   } catch (...) {
-    entry.end(recorder::State::kFailed, now_ns(), 0, "an exception of an unknown type");
+    entry.end(recorder::State::kFailed, now_ns(), "an exception of an unknown type");
   }
 }
 
 // A call that has not returned, as far as is known.
 struct Call {
-  const RecordedGroup* group;
+  uint32_t group;  // its number in the ring: that of no other
   int64_t op;
   recorder::Entry entry;
+  std::optional<at::Device> device;  // the GPU that it runs on
 };
 
 std::vector<Call>& calls() {
@@ -80,15 +84,28 @@ void doubt_calls_of_this_thread() {
   constexpr size_t kMostNested = 8;
   auto& mine = calls();
   if (mine.size() > kMostNested) mine.erase(mine.begin());
-  for (const Call& call : mine) call.entry.end(recorder::State::kRejected, now_ns(), 0, "the call raised an error");
+  for (const Call& call : mine) call.entry.end(recorder::State::kRejected, now_ns(), "the call raised an error");
 }
 
-// Null: this Work has none that ends with the operation. On devices futures end when the operation is issued, and order
-// streams behind it.
+std::optional<at::Device> gpu_of(const ::c10d::PreHookArgs& args) {
+  const auto& tensors = args.input_tensors.empty() ? args.output_tensors : args.input_tensors;
+  if (tensors.empty() || !tensors[0].is_cuda()) return std::nullopt;
+  return tensors[0].device();
+}
+
+// What a graph captures runs when that is replayed: its Work says nothing.
+bool can_be_asked(at::Device gpu) {
+  try {
+    return gpu.is_cuda() && !device_events(gpu).is_capturing(native(current_stream(gpu)));
+  } catch (const std::exception&) {  // no CUDA runtime that we know
+    return false;
+  }
+}
+
+// Null: this Work has none.
 c10::intrusive_ptr<c10::ivalue::Future> future_of(::c10d::Work& work) {
   try {
-    auto future = work.getFuture();
-    return future != nullptr && future->devices().empty() ? future : nullptr;
+    return work.getFuture();
   } catch (const std::exception&) {
     return nullptr;
   }
@@ -135,25 +152,31 @@ void RecordedGroup::before(const ::c10d::PreHookArgs& args) {
   } else {
     issue.sequence = collectives_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
-  calls().push_back({this, args.op_id, ring_.begin(issue, sizes)});
+  calls().push_back({group_, args.op_id, ring_.begin(issue, sizes), gpu_of(args)});
 }
 
 void RecordedGroup::after(const ::c10d::PostHookArgs& args) {
   auto& mine = calls();
   const auto known = std::find_if(mine.begin(), mine.end(),
-                                  [&](const Call& call) { return call.group == this && call.op == args.op_id; });
+                                  [&](const Call& call) { return call.group == group_ && call.op == args.op_id; });
   if (known == mine.end()) return;  // issued before we were attached
   const recorder::Entry entry = known->entry;
+  std::optional<at::Device> gpu = known->device;
   mine.erase(known);
   entry.returned();
-  if (args.work == nullptr) {
-    entry.end(recorder::State::kCompleted, now_ns());
-  } else if (const auto future = future_of(*args.work); future != nullptr) {
+  if (args.work == nullptr) return entry.end(recorder::State::kCompleted, now_ns());
+  // A future of a device is complete when the operation is issued, and orders streams behind it.
+  const auto future = future_of(*args.work);
+  if (!gpu && future != nullptr && !future->devices().empty()) gpu = future->devices()[0];
+  if (gpu && !can_be_asked(*gpu)) return entry.give_up();
+  if (!gpu && future != nullptr) {
     future->addCallback(
         [entry](c10::ivalue::Future& ended) { end(entry, ended.hasError() ? ended.exception_ptr() : nullptr); });
-  } else {
-    poll_until_ended(args.work, [entry](const std::exception_ptr& error) { end(entry, error); });
+    return;
   }
+  poll_until_ended(args.work, gpu, [entry](WorkEnd how, const std::exception_ptr& error) {
+    how == WorkEnd::kEnded ? end(entry, error) : entry.give_up();
+  });
 }
 
 }  // namespace pycomms::c10d_backend

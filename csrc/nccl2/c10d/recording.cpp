@@ -89,19 +89,15 @@ recorder::Entry record_op(const Communicator& communicator, const RecordedOp& op
   issue.timeout_ms = milliseconds(op.timeout_ns);
   issue.bytes = bytes_of(inputs);
   issue.stream = op.stream;
+  if (op.stream != 0) issue.flags |= recorder::kTimesFound;
   issue.site = recorded_site(*ring, &issue.stack);
   return ring->begin(issue, sizes);
 }
 
-void end_record(const recorder::Entry& entry, const Error& error, uint64_t expected, uint64_t sequence) {
+void end_record(const recorder::Entry& entry, const Error& error, bool was_refused) {
   if (!entry) return;
-  if (!error) {
-    entry.end(recorder::State::kCompleted, now_ns());
-  } else {
-    // One that was refused has taken no place in the sequence.
-    const bool was_refused = sequence < expected;
-    entry.end(was_refused ? recorder::State::kRejected : recorded_state(error), now_ns(), 0, error.detail().message);
-  }
+  const recorder::State state = was_refused ? recorder::State::kRejected : recorded_state(error);
+  entry.end(state, now_ns(), error ? std::string_view(error.detail().message) : std::string_view());
 }
 
 }  // namespace pycomms::c10d_backend

@@ -45,8 +45,8 @@ struct RecordedOp {
 recorder::Entry record_op(const Communicator& communicator, const RecordedOp& op, at::ArrayRef<at::Tensor> inputs,
                           at::ArrayRef<at::Tensor> outputs);
 
-// It has ended on the issuing thread, or was not issued at all. sequence: the communicator's, after the call.
-void end_record(const recorder::Entry& entry, const Error& error, uint64_t expected, uint64_t sequence);
+// It has ended on the issuing thread, or was not issued at all. was_refused: it has taken no place in the sequence.
+void end_record(const recorder::Entry& entry, const Error& error, bool was_refused);
 
 // Whether call stacks are wanted beside call sites.
 void record_stacks(bool wanted);

@@ -1,12 +1,16 @@
 #include "nccl2/c10d/work_poll.h"
 
+#include <algorithm>
 #include <condition_variable>
+#include <iterator>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/thread.h"
+#include "nccl2/c10d/device_group.h"
 
 namespace pycomms::c10d_backend {
 namespace {
@@ -19,71 +23,78 @@ class WorkPoll {
  public:
   static WorkPoll& instance() { return per_process<WorkPoll>(); }
 
-  void add(c10::intrusive_ptr<::c10d::Work> work, std::function<void(const std::exception_ptr&)> ended) {
+  void add(c10::intrusive_ptr<::c10d::Work> work, std::optional<c10::Device> device, ToldOfEnd told) {
     const std::lock_guard lock(mutex_);
-    watched_.push_back({std::move(work), std::move(ended)});
-    if (!has_thread_) {
-      auto thread = start_thread("pycomms-works", [this] { run(); });
-      if (!thread.is_ok()) return;  // then nobody will say when these end, until the next one tries again
-      thread.take().detach();
-      has_thread_ = true;
-    }
+    watched_.push_back({std::move(work), device, std::move(told)});
     wake_.notify_one();
+    if (has_thread_) return;
+    auto thread = start_thread("pycomms-works", [this] { run(); });
+    if (!thread.is_ok()) return;  // then nobody will say when these end, until the next one tries again
+    thread.take().detach();
+    has_thread_ = true;
   }
 
  private:
   struct Watched {
     c10::intrusive_ptr<::c10d::Work> work;
-    std::function<void(const std::exception_ptr&)> ended;
+    std::optional<c10::Device> device;
+    ToldOfEnd told;
+
+    // True once it has told. What asking throws, which the Work of a third party may, is how it has ended.
+    bool ask() const {
+      std::exception_ptr error;
+      try {
+        if (!work->isCompleted()) {
+          if (device || work.use_count() > 1) return false;
+          told(WorkEnd::kNobodyWaits, nullptr);
+          return true;
+        }
+        error = work->exception();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      told(WorkEnd::kEnded, error);
+      return true;
+    }
   };
 
-  // What asking throws, which the Work of a third party may, is how it has ended.
-  static bool has_ended(::c10d::Work& work, std::exception_ptr* error) {
-    try {
-      if (!work.isCompleted()) return false;
-      *error = work.exception();
-    } catch (...) {
-      *error = std::current_exception();
-    }
-    return true;
-  }
-
   void run() {
-    std::unique_lock lock(mutex_);
+    std::vector<Watched> mine;
     for (auto pause = kPollEvery;;) {
-      wake_.wait(lock, [&] { return !watched_.empty(); });
-      std::vector<Watched> now = std::move(watched_);
-      watched_.clear();
-      lock.unlock();
-      std::vector<Watched> pending;
-      for (Watched& one : now) {
-        std::exception_ptr error;
-        if (!has_ended(*one.work, &error)) {
-          // When nobody else holds it nobody will wait for it, and some never end then: its tensors are let go.
-          if (one.work.use_count() > 1) pending.push_back(std::move(one));
-        } else {
-          one.ended(error);
+      {
+        std::unique_lock lock(mutex_);
+        if (!mine.empty() && watched_.empty()) wake_.wait_for(lock, pause);
+        std::move(watched_.begin(), watched_.end(), std::back_inserter(mine));
+        watched_.clear();
+        if (mine.empty()) {
+          has_thread_ = false;
+          return;
         }
       }
-      pause = pending.size() < now.size() ? kPollEvery : std::min(2 * pause, kPollAtLeast);
-      now.clear();
-      lock.lock();
-      watched_.insert(watched_.begin(), std::make_move_iterator(pending.begin()),
-                      std::make_move_iterator(pending.end()));
-      if (!watched_.empty()) wake_.wait_for(lock, pause);
+      for (const Watched& one : mine) {
+        if (one.device) allow_queries_during_capture(*one.device);
+      }
+      const size_t some_ended = std::erase_if(mine, [](const Watched& one) { return one.ask(); });
+      pause = some_ended != 0 ? kPollEvery : std::min(2 * pause, kPollAtLeast);
+    }
+  }
+
+  static void allow_queries_during_capture(c10::Device device) {
+    if (thread_local bool may_query = false; !std::exchange(may_query, true)) {
+      device_events(device).allow_queries_during_capture();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<Watched> watched_;  // guarded by mutex_
+  std::vector<Watched> watched_;  // guarded by mutex_: that are new to the thread
   bool has_thread_ = false;       // likewise
 };
 
 }  // namespace
 
-void poll_until_ended(c10::intrusive_ptr<::c10d::Work> work, std::function<void(const std::exception_ptr&)> ended) {
-  WorkPoll::instance().add(std::move(work), std::move(ended));
+void poll_until_ended(c10::intrusive_ptr<::c10d::Work> work, std::optional<c10::Device> device, ToldOfEnd told) {
+  WorkPoll::instance().add(std::move(work), device, std::move(told));
 }
 
 }  // namespace pycomms::c10d_backend

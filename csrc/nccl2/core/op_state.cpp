@@ -62,8 +62,8 @@ bool OpState::end(Outcome outcome, Error error) {
 
 void OpState::end_records(Outcome outcome) const {
   const std::string_view error = error_ ? std::string_view(error_.detail().message) : std::string_view();
-  record_.end(recorded_state(outcome), ended_ns_, 0, error);
-  for (const recorder::Entry& entry : more_records_) entry.end(recorded_state(outcome), ended_ns_, 0, error);
+  record_.end(recorded_state(outcome), ended_ns_, error);
+  for (const recorder::Entry& entry : more_records_) entry.end(recorded_state(outcome), ended_ns_, error);
 }
 
 bool OpState::leave_part(const Error& error) {
