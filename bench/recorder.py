@@ -1,7 +1,8 @@
 """The flight recorder beside torch's own, in turns: what it costs to record, to dump and to analyze.
 
-    python -m bench.recorder [--rounds 5] [--sections cost,dump,start,analyze,truncated] [--entries N] [--json FILE]
+    python -m bench.recorder [--rounds 5] [--sections entry,cost,dump,...] [--entries N] [--json FILE]
 
+entry     CPU time of one entry alone: begun with the sizes of two tensors, and ended; without call site
 cost      thread CPU time of an all_reduce of 8 bytes on one rank, recorded and not; least of all rounds
 dump      the first dump of 2,000 entries of a process
 start     `pycomms fr analyze` and torch's fr_trace, on a job of 2 ranks, from start to end
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-SECTIONS = ("cost", "dump", "start", "analyze", "truncated")
+SECTIONS = ("entry", "cost", "dump", "start", "analyze", "truncated")
 
 _RANK = """
 import sys, time
@@ -113,6 +114,23 @@ def _on_a_rank(folder: Path, mode: str, what: str) -> float:
         check=True,
     )
     return float(done.stdout)
+
+
+def measure_entry(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
+    """ns."""
+    build = ROOT / "build" / "plain"
+    subprocess.run(
+        ["cmake", "--preset", "plain", "--log-level=WARNING"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+    )
+    subprocess.run(["cmake", "--build", build, "--target", "recorder_bench"], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(
+        [build / "tests" / "cpp" / "recorder_bench", folder / "bench.ring"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return {"begun and ended [ns]": float(done.stdout)}
 
 
 def measure_cost(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
@@ -236,6 +254,7 @@ def measure_truncated(arguments: argparse.Namespace, folder: Path) -> dict[str, 
 
 
 _MEASURES: dict[str, Callable[[argparse.Namespace, Path], dict[str, float]]] = {
+    "entry": measure_entry,
     "cost": measure_cost,
     "dump": measure_dump,
     "start": measure_start,
