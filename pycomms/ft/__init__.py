@@ -1,0 +1,1 @@
+"""Training that goes on when members of the job die or come."""
