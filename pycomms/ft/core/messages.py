@@ -69,6 +69,7 @@ class Announce:
             has the same. None: any that is free.
         handle: of the group of this process alone, or of the epoch's.
         epoch: the membership that it is in; None: none yet.
+        min_ranks: fewer members than this do not train; the largest that is told counts.
         roster: digest of that membership.
         seats: that membership, told once per host to a coordinator that does not know it.
     """
@@ -78,6 +79,7 @@ class Announce:
     pid: int
     handle: str
     position: Position
+    min_ranks: int = 1
     epoch: EpochId | None = None
     roster: str = ""
     seats: tuple[Seat, ...] = ()
