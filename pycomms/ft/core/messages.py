@@ -6,7 +6,7 @@ speaks for is a host of its own. An epoch is one membership: who is in, with whi
     member → coordinator    Announce, Ready, Settled, Progress, Leaving
     host   → coordinator    Died, Beat
     coordinator → member    Change, Form, Refused
-    coordinator → host      Evict
+    coordinator → host      Evict, Teach
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
+
+DONE = "done"
 
 
 class EpochId(NamedTuple):
@@ -127,7 +129,12 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Leaving:
-    """A member ends because it is done, or because it was told to."""
+    """A member ends because it is done, or because it was told to.
+
+    Attributes:
+        reason: for people; but ``DONE`` says that the training is at its end. Whoever says so has committed the last
+            step and knows that all have: the others may end it with fewer than they need, and nobody joins any more.
+    """
 
     member: MemberId
     reason: str
@@ -176,11 +183,18 @@ class Seat:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """The epoch is to end: members stop together at the next end of a step, or at once where one has died."""
+    """The epoch is to end: members stop together at the next end of a step, or at once where it is broken.
+
+    A member that stands still already answers with its `Ready`, for the coordinator may have lost it.
+
+    Attributes:
+        broken: no step of it can be committed any more: one has died, or has failed and stands still.
+    """
 
     epoch: EpochId
     died: Mapping[MemberId, str] = field(default_factory=dict)
     joining: tuple[MemberId, ...] = ()
+    broken: bool = False
     reason: str = ""
 
 
@@ -219,4 +233,11 @@ class Evict:
     reason: str
 
 
-Notice = Change | Form | Refused | Evict
+@dataclass(frozen=True, kw_only=True)
+class Teach:
+    """A host is to announce its members again, one of them with the seats: this coordinator is new."""
+
+    epoch: EpochId
+
+
+Notice = Change | Form | Refused | Evict | Teach

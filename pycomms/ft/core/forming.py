@@ -1,0 +1,142 @@
+"""Whether the next membership can be announced, and what it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pycomms.ft.core import changing
+from pycomms.ft.core.job import Job
+from pycomms.ft.core.messages import Form, MemberId, Seat, Standing, Verdict
+from pycomms.ft.core.phases import Cause, Phase
+from pycomms.ft.core.roster import Gone, Member, State
+
+
+def try_to_form(job: Job) -> None:
+    """To be called when nobody is awaited."""
+    if job.muster is not None and job.phase is Phase.CHANGING:
+        _count_attempt(job)
+    objection = job.electorates.objection(job.fell_silent, job.stands_still)
+    joining = [] if objection else newcomers(job)
+    count = job.electorates.standing + len(joining)
+    least = 1 if job.finishing else job.min_ranks
+    if not objection and count < least:
+        objection = f"{count} members, min_ranks is {least}"
+    if objection:
+        if job.phase is Phase.CHANGING:
+            job.move(Cause.FEW, objection, wait=job.rejoin)
+        elif objection != job.reason and job.phase is Phase.TOO_FEW:
+            job.explain(objection)
+        return
+    _form(job, joining)
+
+
+def _count_attempt(job: Job) -> None:
+    assert job.muster is not None
+    if job.stood or job.dead or job.muster.missing:
+        job.attempts = 0
+        return
+    job.attempts += 1
+    if job.attempts >= job.rule.attempts:
+        changing.exclude_worst(job)
+
+
+def newcomers(job: Job) -> list[tuple[Member, int]]:
+    """Those who can be told, each with the slot that it would have."""
+    found: list[tuple[Member, int]] = []
+    anywhere = []
+    taken: set[int] = set()
+    for member in job.roster.waiting.values():
+        if not job.hosts.reachable(member.id.host):
+            continue
+        if member.slot is None:
+            anywhere.append(member)
+        elif member.slot not in taken and _is_free(job, member.slot, member.id):
+            taken.add(member.slot)
+            found.append((member, member.slot))
+    if anywhere:
+        free = (slot for slot in range(job.rule.max_ranks) if slot not in taken and _is_free(job, slot, None))
+        found += zip(anywhere, free, strict=False)
+    return found
+
+
+def _is_free(job: Job, slot: int, newcomer: MemberId | None) -> bool:
+    holder = job.roster.holder(slot)
+    return holder is None or holder.id == newcomer or holder.state is State.MISSING
+
+
+def _form(job: Job, newcomers: list[tuple[Member, int]]) -> None:
+    staying = []
+    for member_id in job.ranks:
+        record = job.roster.living.get(member_id)
+        if record is None:
+            continue
+        if record.state is State.READY:
+            staying.append(record)
+        else:
+            lost = job.hosts.is_lost(member_id.host)
+            how = job.hosts.why(member_id.host) if lost else "it did not stand still in time"
+            silent = job.fell_silent(member_id)
+            job.lose(member_id, Gone(how=how, certain=False, silent=silent, evicted=record.evicted))
+    for member, slot in newcomers:
+        job.roster.admit(member, slot)
+    joined = [member for member, _ in newcomers]
+    trained = any(member.trained and member.position.standing is Standing.LOADED for member in staying)
+    everybody = sorted([*staying, *joined], key=_slot)
+    seats = tuple(_seat(member, trained) for member in everybody)
+    previous = job.epoch
+    job.epoch = job.next_epoch()
+    form = Form(
+        epoch=job.epoch,
+        previous=previous,
+        seats=seats,
+        died=job.dead,
+        joined=tuple(member.id for member in joined),
+        reason=_words(job, len(seats), len(joined)),
+    )
+    job.form = form
+    job.dead = {}
+    job.ranks = {seat.member: rank for rank, seat in enumerate(seats)}
+    job.unsettled = dict.fromkeys(job.ranks)
+    job.stood = False
+    job.muster = None
+    job.electorates.announced(job.epoch, job.ranks)
+    job.move(Cause.ENOUGH, form.reason, wait=job.forming_time)
+    for member in everybody:
+        member.state = State.FORMING
+        job.send(member.id, form)
+    refuse_the_rest(job)
+
+
+def refuse_the_rest(job: Job) -> None:
+    """Those who wait for a slot that others have, who are in the epoch."""
+    for member in list(job.roster.waiting.values()):
+        if member.slot is not None and (holder := job.roster.holder(member.slot)) and holder.id in job.ranks:
+            job.roster.remove(member.id, None)
+            job.refuse(member.id, Verdict.DUPLICATE, f"{holder.id.host}/{holder.id.nonce[:8]} has slot {member.slot}")
+        elif member.slot is None and len(job.ranks) >= job.rule.max_ranks:
+            job.roster.remove(member.id, None)
+            job.refuse(member.id, Verdict.FULL, f"all {job.rule.max_ranks} slots are taken")
+
+
+def _slot(member: Member) -> int:
+    assert member.slot is not None
+    return member.slot
+
+
+def _seat(member: Member, trained: bool) -> Seat:
+    """A newcomer's checkpoint does not count where others have trained on: it may be of steps that were given up."""
+    position = member.position
+    if trained and not member.trained and position.standing is Standing.LOADED:
+        position = replace(position, standing=Standing.FRESH, in_doubt=None)
+    return Seat(member=member.id, slot=_slot(member), handle=member.handle, position=position)
+
+
+def _words(job: Job, count: int, joined: int) -> str:
+    if job.form is None:
+        return f"the first {count} members"
+    parts = [f"{count - joined} stay"]
+    if job.dead:
+        parts.append(f"{len(job.dead)} are gone")
+    if joined:
+        parts.append(f"{joined} join")
+    return ", ".join(parts)
