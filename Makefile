@@ -14,7 +14,7 @@ VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
 .PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank multihost emulator cuda gpu upstream-part upstream \
-        bench docs format tidy clean
+        bench docs proto format tidy clean
 .NOTPARALLEL:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make upstream   torch's own distributed suite, whole, at 2 and 3 ranks (10 minutes)"
 	@echo "make bench      us, gloo and the MPIs, interleaved"
 	@echo "make docs       the generated pages of docs/"
+	@echo "make proto      what members and coordinator say, after a change of messages.proto"
 	@echo "make format     clang-format and ruff, in place"
 	@echo "make tidy       clang-tidy on what has no torch in it"
 	@echo "make clean      remove what was built, keep .venv"
@@ -104,6 +105,9 @@ bench: setup
 
 docs: setup
 	$(PY) docs/generate_env.py
+
+proto: setup
+	$(PY) -m tests.ft.wire.generate
 
 lint: setup
 	$(say) "ruff, mypy, clang-format"
