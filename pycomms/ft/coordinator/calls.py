@@ -1,0 +1,73 @@
+"""What a call to a coordinator looks like: the same for agents, which use asyncio, and for workers, which use threads.
+
+grpc is imported when it is needed: a worker with an agent never does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pycomms.ft.core.timeouts import Timeouts
+from pycomms.ft.wire.framing import LIMIT
+
+ATTACH = "/pycomms.ft.Coordinator/Attach"
+"""A stream of envelopes in both directions, one per host, begun with Hello and Welcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tls:
+    """Files in PEM.
+
+    Attributes:
+        ca: whom to believe. For a coordinator: hosts have to show a certificate that this one has signed.
+        cert: the certificate of this side; None: it has none.
+        key: its key.
+    """
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.cert is None) != (self.key is None):
+            raise ValueError(f"TLS: the certificate is {self.cert} and its key {self.key}, expected both or none")
+
+
+def options(timeouts: Timeouts) -> list[tuple[str, int]]:
+    """Of both sides. A connection on which nothing comes back is ended within host_silence."""
+    silence = int(timeouts.host_silence.total_seconds() * 1000)
+    return [
+        ("grpc.max_receive_message_length", LIMIT),
+        ("grpc.max_send_message_length", LIMIT),
+        ("grpc.keepalive_time_ms", max(silence // 2, 100)),
+        ("grpc.keepalive_timeout_ms", max(silence // 2, 100)),
+        ("grpc.http2.max_pings_without_data", 0),
+        # Each connection stands on its own: no other channel of the process shares its pauses between tries.
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.enable_retries", 0),
+        ("grpc.enable_http_proxy", 0),
+    ]
+
+
+def channel(module: Any, target: str, timeouts: Timeouts, tls: Tls | None) -> Any:
+    """module: ``grpc`` or ``grpc.aio``. A channel for one connection: who loses it makes another."""
+    if tls is None:
+        return module.insecure_channel(target, options=options(timeouts))
+    return module.secure_channel(target, _credentials(tls), options=options(timeouts))
+
+
+def attach(channel: Any) -> Any:
+    """The method of that channel, from bytes to bytes."""
+    return channel.stream_stream(ATTACH, request_serializer=None, response_deserializer=None)
+
+
+def _credentials(tls: Tls) -> Any:
+    import grpc
+
+    return grpc.ssl_channel_credentials(
+        root_certificates=tls.ca.read_bytes() if tls.ca else None,
+        private_key=tls.key.read_bytes() if tls.key else None,
+        certificate_chain=tls.cert.read_bytes() if tls.cert else None,
+    )
