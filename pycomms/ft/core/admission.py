@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pycomms.ft.core import changing, relearning
 from pycomms.ft.core.job import Job
 from pycomms.ft.core.messages import Announce, Evict, MemberId, Verdict
@@ -14,15 +12,14 @@ from pycomms.ft.core.roster import Gone, Member, State
 def announce(job: Job, event: Announce) -> None:
     job.min_ranks = max(job.min_ranks, event.min_ranks)
     member = job.roster.living.get(event.member)
-    if event.epoch is not None and job.older_than(event.epoch) and not relearning.is_open(job):
+    if event.epoch is not None and job.is_superseded_by(event.epoch):
         supersede(job, event.member)
+    elif event.epoch is not None and (relearning.is_open(job) or job.is_new(event.epoch)):
+        relearning.teach(job, event)
     elif member is None and event.epoch is None:
         _newcomer(job, event)
     elif member is None:
-        if relearning.is_open(job):
-            relearning.teach(job, event)
-        else:
-            refuse_stale(job, event.member)
+        refuse_stale(job, event.member)
     else:
         _again(job, member, event)
 
@@ -41,9 +38,8 @@ def supersede(job: Job, member: MemberId) -> None:
 
 
 def tell_epoch(job: Job, member: Member) -> None:
-    """It does not know that it is in the epoch."""
-    assert job.form is not None
-    job.send(member.id, job.form)
+    """It does not know that it is in the epoch. Where it trains in the one before, it stops when it hears of this."""
+    job.send(member.id, job.current)
 
 
 def _again(job: Job, member: Member, event: Announce) -> None:
@@ -52,7 +48,7 @@ def _again(job: Job, member: Member, event: Announce) -> None:
         member.handle, member.position = event.handle, event.position
     elif member.evicted:
         job.send(member.id.host, Evict(member=member.id, reason="it still speaks"))
-    elif event.epoch != job.epoch:
+    elif event.epoch != job.epoch and member.state is not State.READY:
         tell_epoch(job, member)
     else:
         member.handle, member.position = event.handle, event.position
@@ -70,17 +66,19 @@ def _newcomer(job: Job, event: Announce) -> None:
         return
     if job.phase is Phase.GATHERING and not job.roster.waiting:
         job.since = job.now
-        job.wake = job.now + job.first_wait
+        job.wake = job.now + job.gather
     job.roster.add(
         Member(
             id=event.member,
             slot=event.slot,
             pid=event.pid,
             handle=event.handle,
-            position=replace(event.position, in_doubt=None),
+            position=event.position,
             state=State.WAITING,
         )
     )
+    if relearning.is_open(job):
+        job.lessons.announce(event)
 
 
 def _refusal(job: Job, event: Announce) -> tuple[Verdict, str] | None:

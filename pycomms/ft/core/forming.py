@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pycomms.ft.core import changing
 from pycomms.ft.core.job import Job
-from pycomms.ft.core.messages import Form, MemberId, Seat, Standing, Verdict
+from pycomms.ft.core.messages import Form, MemberId, Seat, Verdict
 from pycomms.ft.core.phases import Cause, Phase
 from pycomms.ft.core.roster import Gone, Member, State
+
+
+def may_begin(job: Job) -> bool:
+    """Whether the first membership need not wait for more.
+
+    All who are expected are enough at once, more than half of them after `gather`. Fewer may be newcomers of a job that
+    goes on without its coordinator, which has not yet been told so; then, and where the log says that there was one,
+    they wait for half of `rejoin`.
+    """
+    count = len(job.roster.waiting)
+    if count == 0 or count >= job.rule.expected:
+        return count > 0
+    waited = job.now - job.since
+    if 2 * count > job.rule.expected and not job.resumed and waited >= job.gather:
+        return True
+    return waited >= job.rejoin / 2
 
 
 def try_to_form(job: Job) -> None:
@@ -80,9 +94,8 @@ def _form(job: Job, newcomers: list[tuple[Member, int]]) -> None:
     for member, slot in newcomers:
         job.roster.admit(member, slot)
     joined = [member for member, _ in newcomers]
-    trained = any(member.trained and member.position.standing is Standing.LOADED for member in staying)
     everybody = sorted([*staying, *joined], key=_slot)
-    seats = tuple(_seat(member, trained) for member in everybody)
+    seats = tuple(_seat(member) for member in everybody)
     previous = job.epoch
     job.epoch = job.next_epoch()
     form = Form(
@@ -123,12 +136,8 @@ def _slot(member: Member) -> int:
     return member.slot
 
 
-def _seat(member: Member, trained: bool) -> Seat:
-    """A newcomer's checkpoint does not count where others have trained on: it may be of steps that were given up."""
-    position = member.position
-    if trained and not member.trained and position.standing is Standing.LOADED:
-        position = replace(position, standing=Standing.FRESH, in_doubt=None)
-    return Seat(member=member.id, slot=_slot(member), handle=member.handle, position=position)
+def _seat(member: Member) -> Seat:
+    return Seat(member=member.id, slot=_slot(member), handle=member.handle, position=member.position)
 
 
 def _words(job: Job, count: int, joined: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pycomms.ft.core.electorate import Electorates
 from pycomms.ft.core.hosts import Hosts
 from pycomms.ft.core.lessons import Lessons
-from pycomms.ft.core.messages import EpochId, Evict, Form, MemberId, Notice, Refused, Seat, Verdict
+from pycomms.ft.core.messages import EpochId, Evict, Form, MemberId, Notice, Ready, Refused, Verdict
 from pycomms.ft.core.muster import Muster, Patience
 from pycomms.ft.core.phases import TABLE, Cause, Phase
 from pycomms.ft.core.roster import Gone, Roster, State
@@ -29,9 +29,7 @@ class Job:
             other=max(times.operation.total_seconds(), self.gather),
             first=self.rejoin,
         )
-        # The log knows of epochs, and nobody of one has come yet: newcomers are not taken for the beginning of the
-        # job before the others have had their time to come back.
-        self.first_wait = self.rejoin / 2 if resumed else self.gather
+        self.resumed = resumed
         self.min_ranks = rule.min_ranks
         self.finishing = False  # a member is done
 
@@ -43,6 +41,7 @@ class Job:
 
         self.epoch: EpochId | None = None
         self.form: Form | None = None  # as it was announced
+        self.void: EpochId | None = None  # later ones, up to this, came to nothing: see `relearning`
         self.ranks: dict[MemberId, int] = {}  # in the epoch
         self.dead: dict[MemberId, str] = {}  # of the epoch
         self.unsettled: dict[MemberId, None] = {}  # of the epoch
@@ -60,8 +59,9 @@ class Job:
         self._out: list[Outgoing] = []
 
     @property
-    def seats(self) -> tuple[Seat, ...]:
-        return self.form.seats if self.form else ()
+    def current(self) -> Form:
+        assert self.form is not None, "there is no epoch yet"
+        return self.form
 
     def next_epoch(self) -> EpochId:
         self._counter += 1
@@ -71,9 +71,22 @@ class Job:
         """Epochs have to grow, also where the clock that boots are taken from was set back."""
         self._boot = max(self._boot, epoch.boot + 1)
 
-    def older_than(self, epoch: EpochId) -> bool:
-        """Whether another coordinator has made an epoch after all of this one's."""
-        return epoch.boot > self._boot or (self.epoch is not None and epoch > self.epoch)
+    def is_superseded_by(self, epoch: EpochId) -> bool:
+        """Whether a later coordinator has made it; a coordinator that has made none itself can still come after it."""
+        return epoch.boot > self._boot and (self.epoch is not None and self.epoch.boot == self._boot)
+
+    def is_new(self, epoch: EpochId) -> bool:
+        """Whether it is after all that this coordinator knows."""
+        return self.epoch is None or epoch > self.epoch
+
+    def is_void(self, epoch: EpochId) -> bool:
+        """Whether the coordinator before this one announced it, and nobody could tell who is in it."""
+        return self.epoch is not None and self.void is not None and self.epoch < epoch <= self.void
+
+    def is_meant(self, event: Ready) -> bool:
+        """Whether the epoch was decided with what the member says now: then it can be in it, and has missed it."""
+        seat = self.current.seats[self.ranks[event.member]]
+        return (seat.position, seat.handle) == (event.position, event.handle)
 
     def move(self, cause: Cause, reason: str, *, wait: float | None = None) -> None:
         """To the phase that the table says.

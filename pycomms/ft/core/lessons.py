@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from pycomms.ft.core.messages import Announce, EpochId, MemberId, Ready, Seat
 
+ASKED = 3  # hosts that are asked for the same seats: each answers with all of them
+
 
 class Lessons:
     def __init__(self) -> None:
         self.newest: EpochId | None = None
-        self.seats: tuple[Seat, ...] = ()  # of the newest; empty: not told yet
+        self.seats: dict[EpochId, tuple[Seat, ...]] = {}  # of the newest that were told
         self.announced: dict[MemberId, Announce] = {}
         self.ready: dict[MemberId, Ready] = {}
         self.dead: dict[MemberId, str] = {}
-        self._missed: set[MemberId] = set()  # of the seats: not heard, not dead
+        self._missed: set[MemberId] = set()  # of the newest, if its seats are known: not heard, not dead
         self._asked: set[str] = set()
 
-    def announce(self, announce: Announce) -> None:
-        if announce.epoch is None:
-            raise ValueError(f"{announce.member} has no epoch to tell of")
-        self.announced[announce.member] = announce
-        if self.newest is None or announce.epoch > self.newest:
-            self.newest = announce.epoch
-            self.seats = ()
+    def hear_of(self, epoch: EpochId) -> None:
+        if self.newest is None or epoch > self.newest:
+            self.newest = epoch
             self._asked.clear()
-        if announce.epoch == self.newest and announce.seats and not self.seats:
-            self.seats = announce.seats
-            self._missed = {seat.member for seat in self.seats}
-            self._missed -= self.announced.keys() | self.dead.keys()
+
+    def announce(self, announce: Announce) -> None:
+        self.announced[announce.member] = announce
         self._missed.discard(announce.member)
+        epoch = announce.epoch
+        if epoch is None:
+            return
+        self.hear_of(epoch)
+        if announce.seats and (not self.seats or epoch > max(self.seats)):
+            self.seats = {epoch: announce.seats}
+            self._missed = {seat.member for seat in announce.seats}
+            self._missed -= self.announced.keys() | self.dead.keys()
 
     def hear_ready(self, ready: Ready) -> None:
         self.ready[ready.member] = ready
@@ -40,25 +45,20 @@ class Lessons:
 
     @property
     def complete(self) -> bool:
-        return bool(self.seats) and not self._missed
+        return self.newest in self.seats and not self._missed
 
-    def whom_to_ask(self, announce: Announce) -> str | None:
-        """The host that is to tell the seats: one that knows the newest membership and was not asked before."""
-        if self.seats or announce.epoch != self.newest or self._asked:
-            return None
-        self._asked.add(announce.member.host)
-        return announce.member.host
+    def asks(self, host: str) -> bool:
+        """Whether to ask that host, which knows of the newest membership, for its seats."""
+        if self.newest in self.seats or host in self._asked or len(self._asked) >= ASKED:
+            return False
+        self._asked.add(host)
+        return True
 
-    def ask_again(self) -> str | None:
-        """Another host, since the first has not answered."""
-        if self.seats:
-            return None
-        for announce in self.announced.values():
-            if announce.epoch == self.newest and announce.member.host not in self._asked:
-                self._asked.add(announce.member.host)
-                return announce.member.host
+    def ask_others(self) -> list[str]:
+        """More hosts, since those that were asked have not answered."""
         self._asked.clear()
-        return None
+        hosts = dict.fromkeys(one.member.host for one in self.announced.values() if one.epoch == self.newest)
+        return [host for host in hosts if self.asks(host)]
 
     def __str__(self) -> str:
         told = f"epoch {self.newest.boot}.{self.newest.counter}" if self.newest else "nothing"

@@ -42,7 +42,8 @@ class Standing(Enum):
     """What a member brings along."""
 
     FRESH = "fresh"  # a state that no training has made: others' is better, whatever its number
-    LOADED = "loaded"  # a checkpoint, or the state of an epoch
+    LOADED = "loaded"  # a checkpoint: it counts where nobody has trained
+    TRAINED = "trained"  # the state of an epoch, which it has settled in
     HOLLOW = "hollow"  # half restored: its own state is lost
 
 

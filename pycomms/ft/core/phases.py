@@ -29,6 +29,9 @@ class Cause(Enum):
 
 TABLE: dict[tuple[Phase, Cause], Phase] = {
     (Phase.GATHERING, Cause.TAUGHT): Phase.RELEARNING,
+    (Phase.STABLE, Cause.TAUGHT): Phase.RELEARNING,
+    (Phase.CHANGING, Cause.TAUGHT): Phase.RELEARNING,
+    (Phase.TOO_FEW, Cause.TAUGHT): Phase.RELEARNING,
     (Phase.GATHERING, Cause.ENOUGH): Phase.FORMING,
     (Phase.RELEARNING, Cause.RECALLED): Phase.STABLE,
     (Phase.FORMING, Cause.SETTLED): Phase.STABLE,

@@ -34,7 +34,7 @@ class Quorum:
 
     Args:
         boot: greater than that of any coordinator of this job before.
-        resumed: the log knows of epochs: whoever is in the last one is given more time to tell of it.
+        resumed: the log knows of epochs: whoever is in the last one is given time to tell of it.
     """
 
     def __init__(self, rule: Rule, boot: int, *, resumed: bool = False) -> None:
@@ -124,15 +124,15 @@ class Quorum:
     def _ready(self, event: Ready) -> None:
         job = self._job
         member = job.roster.living.get(event.member)
-        if relearning.is_open(job):
-            relearning.ready(job, event)
-        elif job.older_than(event.epoch):
+        if job.is_superseded_by(event.epoch):
             admission.supersede(job, event.member)
+        elif relearning.is_open(job) or (job.is_new(event.epoch) and not job.is_void(event.epoch)):
+            relearning.hear_ready(job, event)
         elif member is None or member.state is State.WAITING:
             admission.refuse_stale(job, event.member)
         elif member.evicted:
             return
-        elif event.epoch != job.epoch:
+        elif event.epoch != job.epoch and job.is_meant(event) and not job.is_void(event.epoch):
             admission.tell_epoch(job, member)
         else:
             changing.ready(job, member, event)
@@ -140,9 +140,18 @@ class Quorum:
     def _settled(self, event: Settled) -> None:
         job = self._job
         member = job.roster.living.get(event.member)
-        if member is None or event.epoch != job.epoch or event.member not in job.ranks:
+        if job.is_superseded_by(event.epoch):
+            admission.supersede(job, event.member)
+        elif relearning.is_open(job) or job.is_new(event.epoch):
+            relearning.start(job, event.epoch)
+            job.lessons.hear_of(event.epoch)
+            relearning.ask(job, event.member.host)
+        if member is None or event.member not in job.ranks:
             return
-        member.trained = True
+        if event.epoch != job.epoch:
+            if job.phase is not Phase.RELEARNING:
+                admission.tell_epoch(job, member)
+            return
         job.unsettled.pop(event.member, None)
         if not job.stood:
             job.stood = True
@@ -183,12 +192,13 @@ class Quorum:
         job.wake = None
         over = job.now >= job.since + job.rejoin
         if job.phase is Phase.GATHERING:
-            forming.try_to_form(job)
+            if forming.may_begin(job):
+                forming.try_to_form(job)
             if job.phase is Phase.GATHERING:
                 if over:
                     job.end(f"{len(job.roster.waiting)} members came, min_ranks is {job.min_ranks}")
                 else:
-                    job.wake = job.since + job.rejoin
+                    job.wake = job.since + (job.rejoin / 2 if job.now < job.since + job.rejoin / 2 else job.rejoin)
         elif job.phase is Phase.RELEARNING:
             relearning.waited(job)
             if over and job.phase is Phase.RELEARNING:
@@ -212,8 +222,7 @@ class Quorum:
         if job.phase is Phase.STABLE and job.roster.waiting:
             self._let_in()
         if job.phase is Phase.GATHERING:
-            waited = job.roster.waiting and job.now >= job.since + job.first_wait
-            if len(job.roster.waiting) >= job.rule.expected or waited:
+            if forming.may_begin(job):
                 forming.try_to_form(job)
         elif job.muster is not None and not job.muster.awaited:
             forming.try_to_form(job)

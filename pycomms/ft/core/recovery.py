@@ -38,13 +38,13 @@ def plan(seats: Sequence[Seat]) -> Plan:
 
     A step that one survivor has committed was voted for by all, so each of the others that took part is in doubt about
     it and holds its reduced gradients: they commit it too, and nothing is lost. A step that no survivor has committed
-    is not committed by anybody, whatever a dead member has done.
+    is not committed by anybody, whatever a dead member has done: a checkpoint of it does not count either.
 
     Raises:
         NothingToRestoreFromError: no member has a whole state.
     """
     positions = [seat.position for seat in seats]
-    whole = [rank for rank, position in enumerate(positions) if position.standing is Standing.LOADED]
+    whole = _ranks_with(Standing.TRAINED, positions) or _ranks_with(Standing.LOADED, positions)
     if not whole:
         return _first(positions)
     base = max(positions[rank].committed for rank in whole)
@@ -64,7 +64,7 @@ def plan(seats: Sequence[Seat]) -> Plan:
 
 def _first(positions: Sequence[Position]) -> Plan:
     """Nobody has trained: all start from the state of the first that has one."""
-    fresh = [rank for rank, position in enumerate(positions) if position.standing is Standing.FRESH]
+    fresh = _ranks_with(Standing.FRESH, positions)
     if not fresh:
         raise NothingToRestoreFromError(
             "every member is half restored: the last whole state is in a checkpoint, if any"
@@ -79,6 +79,10 @@ def _first(positions: Sequence[Position]) -> Plan:
         restoring=restoring,
         reason=f"nobody has trained yet: all start from the state of rank {source}",
     )
+
+
+def _ranks_with(standing: Standing, positions: Sequence[Position]) -> list[int]:
+    return [rank for rank, position in enumerate(positions) if position.standing is standing]
 
 
 def _words(

@@ -30,7 +30,6 @@ class Member:
     position: Position
     state: State
     evicted: bool = False  # its host was told to end it
-    trained: bool = False  # has been settled: its state is of this job's training
     committed: int = 0  # as it last said, for those who look
     steps_per_second: float = 0.0
 
