@@ -226,6 +226,55 @@ def launch() -> Launch:
     return Launch.from_environment(os.environ)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Membership:
+    """What ``pycomms run`` says to a worker about the job that it is a member of.
+
+    Attributes:
+        agent: path of the agent's Unix socket, an abstract one where it begins with "@"; empty: there is none.
+        coordinator: its address, host:port; empty: there is none.
+        host: the name that the agent has for this host.
+        member: this process's own name, of no other process before or after it.
+        slot: its place in the job; -1: any.
+        incarnation: how many processes had the slot before.
+        token_file: of the job's token.
+        recovery_deadline: in seconds; 0: not said.
+    """
+
+    agent: str = ""
+    coordinator: str = ""
+    host: str = ""
+    member: str = ""
+    slot: int = -1
+    incarnation: int = 0
+    token_file: str = ""
+    recovery_deadline: float = 0.0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Membership:
+        """Raises ValueError for a deadline that is no number."""
+        deadline = environment.get(f"{PREFIX}RECOVERY_DEADLINE", "0")
+        try:
+            seconds = float(deadline)
+        except ValueError:
+            raise ValueError(f"{PREFIX}RECOVERY_DEADLINE must be a number of seconds, not {deadline!r}") from None
+        return cls(
+            agent=environment.get(f"{PREFIX}AGENT", ""),
+            coordinator=environment.get(f"{PREFIX}COORDINATOR", ""),
+            host=environment.get(f"{PREFIX}HOST", ""),
+            member=environment.get(f"{PREFIX}MEMBER", ""),
+            slot=_number(environment.get(f"{PREFIX}SLOT", ""), -1),
+            incarnation=_number(environment.get(f"{PREFIX}INCARNATION", ""), 0),
+            token_file=environment.get(f"{PREFIX}JOB_TOKEN_FILE", ""),
+            recovery_deadline=seconds,
+        )
+
+
+def membership() -> Membership:
+    """What ``pycomms run`` says at this moment: a spare process is told late."""
+    return Membership.from_environment(os.environ)
+
+
 def set_in_environment(variables: Mapping[str, str]) -> None:
     """For libraries that look there, as they do under torchrun."""
     os.environ.update(variables)

@@ -1,1 +1,59 @@
-"""Training that goes on when members of the job die or come."""
+"""Training that goes on when members of the job die or come.
+
+Names are looked up when they are first used: the agent and the coordinator of a job, also here, need no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pycomms.ft.core.timeouts import Timeouts
+    from pycomms.ft.ddp import DistributedDataParallel
+    from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom, SessionError, StateMismatch
+    from pycomms.ft.sampler import ElasticSampler, Taken
+    from pycomms.ft.session import Recovery, Session
+    from pycomms.ft.step import Step
+
+_HOMES = {
+    "CoordinatorLost": "errors",
+    "DistributedDataParallel": "ddp",
+    "ElasticSampler": "sampler",
+    "JobEnded": "errors",
+    "NothingToRestoreFrom": "errors",
+    "Recovery": "session",
+    "Session": "session",
+    "SessionError": "errors",
+    "StateMismatch": "errors",
+    "Step": "step",
+    "Taken": "sampler",
+    "Timeouts": "core.timeouts",
+}
+
+__all__ = [
+    "CoordinatorLost",
+    "DistributedDataParallel",
+    "ElasticSampler",
+    "JobEnded",
+    "NothingToRestoreFrom",
+    "Recovery",
+    "Session",
+    "SessionError",
+    "StateMismatch",
+    "Step",
+    "Taken",
+    "Timeouts",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -92,7 +92,7 @@ def import_violations(sources: Sources, allowed: Iterable[str]) -> list[Violatio
             file=file, names=name, reason=f"may import only {', '.join(sorted(permitted))} and the standard library"
         )
         for file, text in sources.items()
-        for name in _imports(text)
+        for name in imports_of(text)
         if name.partition(".")[0] not in permitted
     ]
 
@@ -102,7 +102,7 @@ def environment_readers(sources: Sources) -> list[str]:
     return [file for file, text in sources.items() if any(map(_reads_environment, ast.walk(ast.parse(text))))]
 
 
-def _imports(text: str) -> list[str]:
+def imports_of(text: str) -> list[str]:
     names: list[str] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):

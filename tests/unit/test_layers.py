@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ._layers import LAYERS, Violation, environment_readers, import_violations, include_violations, layer_of
+from ._layers import LAYERS, Violation, environment_readers, import_violations, imports_of, include_violations, layer_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,16 +31,36 @@ def test_csrc_includes_point_down() -> None:
 def test_pycomms_imports_only_what_it_declares() -> None:
     sources = read(ROOT / "pycomms", relative_to=ROOT, suffixes={".py", ".pyi"})
     assert sources
-    allowed = {"pycomms", "torch", "numpy", *sys.stdlib_module_names}
+    # typing_extensions: for a type checker only
+    allowed = {"pycomms", "torch", "numpy", "typing_extensions", *sys.stdlib_module_names}
     extra = {
         "pycomms/flight_recorder/_live.py": {"rich"},  # an extra: without it the table is plain text
         "pycomms/process_group/_mpi.py": {"mpi4py"},  # an extra, so it is imported where it is asked for
-        "pycomms/rma/_window.py": {"typing_extensions"},  # for a type checker only
     }
     for file, text in sources.items():
         coordinated = {"google", "grpc"} if file.startswith("pycomms/ft/") else set()
         violations = import_violations({file: text}, allowed | coordinated | extra.get(file, set()))
         assert not violations, show(violations)
+
+
+def test_decisions_of_fault_tolerance_know_nothing_but_each_other() -> None:
+    sources = read(ROOT / "pycomms" / "ft" / "core", relative_to=ROOT, suffixes={".py"})
+    assert sources
+    io = {"os", "socket", "time", "threading", "asyncio", "subprocess", "select", "signal", "secrets"}
+    own = {name for text in sources.values() for name in imports_of(text) if name.startswith("pycomms")}
+    assert all(name.startswith("pycomms.ft.core") for name in own), own
+    pure = {file: text for file, text in sources.items() if "simulat" not in file}
+    violations = import_violations(pure, {"pycomms", "typing_extensions", *sys.stdlib_module_names} - io)
+    assert not violations, show(violations)
+
+
+@pytest.mark.parametrize("part", ["core", "wire", "coordinator", "run"])
+def test_agent_and_coordinator_need_no_torch(part: str) -> None:
+    """An import of torch takes seconds, and both must start in a tenth of one."""
+    sources = read(ROOT / "pycomms" / "ft" / part, relative_to=ROOT, suffixes={".py"})
+    allowed = {"pycomms", "google", "grpc", "typing_extensions", *sys.stdlib_module_names}
+    violations = import_violations(sources, allowed)
+    assert not violations, show(violations)
 
 
 def test_launch_needs_nothing() -> None:

@@ -1,0 +1,281 @@
+"""How the group of this process gets from one epoch to the next: by what the coordinator says, and a regroup."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch.distributed as dist
+
+import pycomms
+from pycomms.ft.core.messages import (
+    Announce,
+    Change,
+    EpochId,
+    Event,
+    Form,
+    Leaving,
+    MemberId,
+    Notice,
+    Position,
+    Progress,
+    Ready,
+    Refused,
+    Seat,
+    Settled,
+)
+from pycomms.ft.core.timeouts import Timeouts
+from pycomms.ft.errors import CoordinatorLost, JobEnded
+from pycomms.process_group import _tables
+
+RECOVERABLE = (
+    pycomms.PeerFailure,
+    pycomms.CollectiveTimeout,
+    pycomms.CommunicatorRevoked,
+    pycomms.CommunicatorClosed,
+    pycomms.EngineError,
+)
+"""Errors of a group that other members, and not this program, are the cause of: a regroup mends them."""
+
+
+class Link(Protocol):
+    """To the coordinator, by whatever way. `receive` is called by one thread, `send` by any."""
+
+    def send(self, event: Event) -> None: ...
+
+    def receive(self, timeout: timedelta) -> Notice | None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """Which process this is, for the coordinator."""
+
+    member: MemberId
+    slot: int | None
+    pid: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Why a member stands still."""
+
+    suspects: tuple[MemberId, ...]
+    reason: str
+
+
+class Membership:
+    """Used by the thread that trains. A thread of its own hears what the coordinator says."""
+
+    def __init__(
+        self, link: Link, identity: Identity, timeouts: Timeouts, min_ranks: int, group: dist.ProcessGroup
+    ) -> None:
+        self.group = group
+        self.form: Form | None = None
+        self.slot = identity.slot if identity.slot is not None else 0
+        self._link = link
+        self._identity = identity
+        self._timeouts = timeouts
+        self._min_ranks = min_ranks
+        self._position = Position()
+        self._inbox: queue.SimpleQueue[Form | Refused | BaseException] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._change: Change | None = None
+        self._is_training = False  # under the lock: whether the group is one that the listener may interrupt
+        self._is_closed = threading.Event()
+        self._listener = threading.Thread(target=self._listen, name="pycomms-ft-notices", daemon=True)
+        self._listener.start()
+
+    @property
+    def rank(self) -> int:
+        return self.group.rank()
+
+    @property
+    def world(self) -> int:
+        return self.group.size()
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        return self.form.seats if self.form else ()
+
+    @property
+    def change(self) -> Change | None:
+        """What the coordinator wants of this epoch; None: that it goes on."""
+        return self._change
+
+    def announcement(self) -> Announce:
+        """What a coordinator is told that does not know this member, now or after it has come back."""
+        form = self.form
+        return Announce(
+            member=self._identity.member,
+            slot=self._identity.slot,
+            pid=self._identity.pid,
+            handle=self._handle(),
+            position=self._position,
+            min_ranks=self._min_ranks,
+            epoch=form.epoch if form else None,
+            seats=form.seats if form else (),
+        )
+
+    def join(self, position: Position) -> Form:
+        """Waits for the first epoch that this process is in, and forms it.
+
+        Raises:
+            JobEnded: there is no place for it.
+            CoordinatorLost: it was not told anything within the deadline.
+        """
+        self._position = position
+        self._link.send(self.announcement())
+        return self._next(position)
+
+    def stand(self, position: Position, loss: Loss) -> Form:
+        """Ends the epoch here, waits for the next one and forms it. Raises as :meth:`join` does."""
+        form = self.form
+        assert form is not None, "no epoch to leave"
+        self._hold()
+        self._ready(form.epoch, position, loss)
+        return self._next(position)
+
+    def settled(self, seconds: float) -> None:
+        """This member trains in the epoch."""
+        form = self.form
+        assert form is not None
+        self._link.send(Settled(member=self._identity.member, epoch=form.epoch, seconds=seconds))
+
+    def moved_to(self, position: Position) -> None:
+        """What is announced when the coordinator comes back."""
+        self._position = position
+
+    def progress(self, committed: int, steps_per_second: float) -> None:
+        self._link.send(Progress(member=self._identity.member, committed=committed, steps_per_second=steps_per_second))
+
+    def leave(self, reason: str) -> None:
+        if self._is_closed.is_set():
+            return
+        self._hold()
+        self._link.send(Leaving(member=self._identity.member, reason=reason))
+        self._is_closed.set()
+        self._link.close()
+        self._listener.join(timeout=5)
+
+    def loss_of(self, error: BaseException | None) -> Loss:
+        """Whom an error of the epoch's group accuses; None: nobody, the coordinator has asked."""
+        change = self._change
+        reason = "" if error is None else str(error)
+        if change is not None and (change.died or not reason):
+            died = "; ".join(f"{_name(member, self.seats)} ended: {how}" for member, how in change.died.items())
+            reason = died or change.reason
+        suspects: tuple[MemberId, ...] = ()
+        if isinstance(error, (pycomms.PeerFailure, pycomms.CollectiveTimeout)):
+            suspects = tuple(self.seats[rank].member for rank in error.ranks if rank < len(self.seats))
+        return Loss(suspects=suspects, reason=reason)
+
+    def _next(self, position: Position) -> Form:
+        while True:
+            form = self._await_form(position)
+            try:
+                pycomms.regroup(
+                    self.group,
+                    uuid=form.epoch.uuid,
+                    handles=[seat.handle for seat in form.seats],
+                    timeout=self._timeouts.regroup,
+                ).wait()
+            except RECOVERABLE as err:
+                ranks = err.ranks if isinstance(err, (pycomms.PeerFailure, pycomms.CollectiveTimeout)) else ()
+                suspects = tuple(form.seats[rank].member for rank in ranks if rank < len(form.seats))
+                self._ready(form.epoch, position, Loss(suspects=suspects, reason=str(err)))
+                continue
+            with self._lock:
+                self.form = form
+                self.slot = next(seat.slot for seat in form.seats if seat.member == self._identity.member)
+                if self._change is not None and self._change.epoch != form.epoch:
+                    self._change = None
+                self._is_training = True
+            return form
+
+    def _await_form(self, position: Position) -> Form:
+        """The next epoch that was decided with this position known."""
+        patience = self._timeouts.rejoin + self._timeouts.recovery_deadline
+        deadline = time.monotonic() + patience.total_seconds()
+        while True:
+            try:
+                notice = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise CoordinatorLost(
+                    f"member {self._identity.member.nonce} has heard of no epoch for {patience.total_seconds():.1f} s"
+                ) from None
+            if isinstance(notice, BaseException):
+                raise CoordinatorLost("the link to the coordinator has failed") from notice
+            if isinstance(notice, Refused):
+                raise JobEnded(f"{notice.verdict.value}: {notice.reason}")
+            own = [seat for seat in notice.seats if seat.member == self._identity.member]
+            if own and own[0].position == position and own[0].handle == self._handle():
+                return notice
+
+    def _ready(self, epoch: EpochId, position: Position, loss: Loss) -> None:
+        self._position = position
+        self._link.send(
+            Ready(
+                member=self._identity.member,
+                epoch=epoch,
+                handle=self._handle(),
+                position=position,
+                suspects=loss.suspects,
+                reason=loss.reason,
+            )
+        )
+
+    def _handle(self) -> str:
+        return pycomms.regroup_handle(self.group)
+
+    def _hold(self) -> None:
+        with self._lock:
+            self._is_training = False
+
+    def _listen(self) -> None:
+        slice_ = self._timeouts.recovery_deadline
+        while not self._is_closed.is_set():
+            try:
+                notice = self._link.receive(slice_)
+            except Exception as err:
+                if not self._is_closed.is_set():
+                    self._inbox.put(err)
+                return
+            if isinstance(notice, (Form, Refused)):
+                self._inbox.put(notice)
+            elif isinstance(notice, Change):
+                self._take(notice)
+
+    def _take(self, change: Change) -> None:
+        with self._lock:
+            form = self.form
+            if form is None or change.epoch < form.epoch:
+                return
+            self._change = change
+            # A death on this host is noticed by whoever waits. One on a host that was cut off takes longer, and the
+            # coordinator may know of it first.
+            is_far = any(member.host != self._identity.member.host for member in change.died)
+            if is_far and self._is_training and change.epoch == form.epoch:
+                self._is_training = False
+                backend: Any = _tables.backend_of(self.group, "ft")
+                backend.abort()
+
+
+def words(form: Form, before: Sequence[Seat]) -> str:
+    """What has changed from the epoch before, for people; empty: nobody has died or come."""
+    gone = [f"{_name(member, before)} ended: {how}" for member, how in form.died.items()]
+    come = [f"slot {seat.slot} joined" for seat in form.seats if seat.member in form.joined and before]
+    return "; ".join(gone + come)
+
+
+def _name(member: MemberId, seats: Sequence[Seat]) -> str:
+    for rank, seat in enumerate(seats):
+        if seat.member == member:
+            return f"rank {rank} (slot {seat.slot})"
+    return f"member {member.nonce}"

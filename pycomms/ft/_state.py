@@ -1,0 +1,156 @@
+"""The whole state of a training, as one row of bytes and what is to be known to read it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from pycomms.ft.errors import StateMismatch
+
+_ALIGNMENT = 64
+
+
+class Stateful(Protocol):
+    """What models, optimizers, schedulers and samplers have."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A tensor's place among the bytes."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.nbytes
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state taken apart. The tensors are the training's own, and change with it.
+
+    Attributes:
+        own_nbytes: of the bytes in front, which differ from member to member: a receiver takes them from one of them.
+    """
+
+    skeleton: Any
+    tensors: tuple[Tensor, ...]
+    pieces: tuple[Piece, ...]
+    own_nbytes: int
+
+    @property
+    def nbytes(self) -> int:
+        return _extent(self.pieces)
+
+    def manifest(self) -> bytes:
+        """What another process needs to make a state of the bytes: nothing in it can run code."""
+        shapes = [(piece.offset, list(piece.shape), piece.dtype) for piece in self.pieces]
+        stream = io.BytesIO()
+        torch.save({"skeleton": self.skeleton, "pieces": shapes, "own_nbytes": self.own_nbytes}, stream)
+        return stream.getvalue()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a snapshot's manifest says."""
+
+    skeleton: Any
+    pieces: tuple[Piece, ...]
+    own_nbytes: int
+
+    @property
+    def nbytes(self) -> int:
+        return _extent(self.pieces)
+
+    def put_together(self, data: Tensor) -> dict[str, Any]:
+        """The state dicts, whose tensors are views of ``data``, uint8."""
+        tensors = [data[piece.offset : piece.end].view(piece.dtype).view(piece.shape) for piece in self.pieces]
+        state: dict[str, Any] = _with_tensors(self.skeleton, tensors)
+        return state
+
+
+def take_apart(parts: Mapping[str, Stateful]) -> Snapshot:
+    """Buffers of modules lie in front: they follow what a member has computed by itself."""
+    tensors: list[Tensor] = []
+    skeleton = _without_tensors({name: part.state_dict() for name, part in parts.items()}, tensors)
+    modules = [part for part in parts.values() if isinstance(part, nn.Module)]
+    own = {buffer.data_ptr() for module in modules for buffer in module.buffers() if buffer.numel()}
+    pieces: dict[int, Piece] = {}
+    offset = own_nbytes = 0
+    for is_own in (True, False):
+        for index, tensor in enumerate(tensors):
+            if (tensor.data_ptr() in own) is is_own:
+                pieces[index] = Piece(offset, tuple(tensor.shape), tensor.dtype)
+                offset = -(-pieces[index].end // _ALIGNMENT) * _ALIGNMENT
+        own_nbytes = offset if is_own else own_nbytes
+    placed = tuple(pieces[index] for index in range(len(tensors)))
+    return Snapshot(skeleton, tuple(tensors), placed, min(own_nbytes, _extent(placed)))
+
+
+def read_manifest(manifest: bytes) -> Manifest:
+    """Raises StateMismatch where it is not one that this version writes."""
+    try:
+        told = torch.load(io.BytesIO(manifest), weights_only=True)
+        pieces = tuple(Piece(offset, tuple(shape), dtype) for offset, shape, dtype in told["pieces"])
+        return Manifest(told["skeleton"], pieces, int(told["own_nbytes"]))
+    except Exception as err:
+        raise StateMismatch(f"the manifest of another member's state cannot be read: {err}") from err
+
+
+def load(parts: Mapping[str, Stateful], state: Mapping[str, Any]) -> None:
+    """Raises StateMismatch where the two have not the same parts, or a part refuses its state."""
+    if parts.keys() != state.keys():
+        raise StateMismatch(
+            f"the state that was fetched has {', '.join(sorted(state))}; this session has {', '.join(sorted(parts))}"
+        )
+    for name, part in parts.items():
+        try:
+            part.load_state_dict(state[name])
+        except Exception as err:
+            raise StateMismatch(f"the {name} that was fetched does not fit: {err}") from err
+
+
+_HOLE = "__pycomms_tensor__"
+
+
+def _extent(pieces: tuple[Piece, ...]) -> int:
+    return max((piece.end for piece in pieces), default=0)
+
+
+def _without_tensors(value: Any, tensors: list[Tensor]) -> Any:
+    """With a hole for each tensor, made of what torch.load admits without any class."""
+    if isinstance(value, Tensor):
+        tensors.append(value.detach())
+        return {_HOLE: len(tensors) - 1}
+    if isinstance(value, Mapping):
+        return {key: _without_tensors(one, tensors) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        kept = [_without_tensors(one, tensors) for one in value]
+        return kept if isinstance(value, list) else tuple(kept)
+    return value
+
+
+def _with_tensors(value: Any, tensors: list[Tensor]) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {_HOLE}:
+            return tensors[value[_HOLE]]
+        return {key: _with_tensors(one, tensors) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_with_tensors(one, tensors) for one in value)
+    return value

@@ -1,0 +1,60 @@
+"""A membership that cannot change: where the launcher starts all members again, or the backend cannot regroup."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import torch.distributed as dist
+
+from pycomms.ft._membership import Loss
+from pycomms.ft.core.messages import Change, EpochId, Form, MemberId, Position, Seat, Standing
+from pycomms.ft.errors import SessionError
+
+
+class StaticMembership:
+    """The members of a group that the program has made. A failure is the end of all; steps and samples are as ever."""
+
+    def __init__(self, group: dist.ProcessGroup) -> None:
+        self.group = group
+        self.slot = group.rank()
+        self.change: Change | None = None
+        self.form: Form | None = None
+
+    @property
+    def rank(self) -> int:
+        return self.group.rank()
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        return self.form.seats if self.form else ()
+
+    @property
+    def world(self) -> int:
+        return self.group.size()
+
+    def join(self, position: Position) -> Form:
+        told: list[Position | None] = [None] * self.world
+        dist.all_gather_object(told, position, group=self.group)
+        seats = tuple(
+            Seat(
+                member=MemberId("", str(rank)), slot=rank, handle="", position=one or Position(standing=Standing.FRESH)
+            )
+            for rank, one in enumerate(told)
+        )
+        self.form = Form(epoch=EpochId(0, 1), previous=None, seats=seats, reason=f"started by process {os.getppid()}")
+        return self.form
+
+    def stand(self, position: Position, loss: Loss) -> Form:
+        raise SessionError(f"a member was lost and nobody can form a new group: {loss.reason}")
+
+    def loss_of(self, error: BaseException | None) -> Loss:
+        return Loss(suspects=(), reason="" if error is None else str(error))
+
+    def settled(self, seconds: float) -> None: ...
+
+    def moved_to(self, position: Position) -> None: ...
+
+    def progress(self, committed: int, steps_per_second: float) -> None: ...
+
+    def leave(self, reason: str) -> None: ...

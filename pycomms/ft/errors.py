@@ -1,0 +1,32 @@
+"""What a session can raise, beside the errors of groups.
+
+pycomms.ft.SessionError
+├── JobEnded              the coordinator has ended the job, or this member is not wanted in it any more
+├── CoordinatorLost       nobody has told what to do within the deadline
+├── NothingToRestoreFrom  every member is half restored: only a checkpoint helps
+└── StateMismatch         what was fetched does not fit the model, or has changed on the way
+"""
+
+from __future__ import annotations
+
+__all__ = ["CoordinatorLost", "JobEnded", "NothingToRestoreFrom", "SessionError", "StateMismatch"]
+
+
+class SessionError(RuntimeError):
+    """Base of all: training cannot go on in this process."""
+
+
+class JobEnded(SessionError):
+    """The coordinator has ended the job, or has no place for this member."""
+
+
+class CoordinatorLost(SessionError):
+    """Nobody has said how to go on within the deadline."""
+
+
+class NothingToRestoreFrom(SessionError):
+    """No member has a whole state: load a checkpoint on all."""
+
+
+class StateMismatch(SessionError):
+    """The state of another member does not fit this one's model, or its checksums are wrong."""

@@ -1,0 +1,452 @@
+"""The loop of a training that goes on when members die or come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.optim import Optimizer
+
+from pycomms.ft import _start
+from pycomms.ft._buffers import Buffers
+from pycomms.ft._membership import RECOVERABLE, Loss, words
+from pycomms.ft._random import KeptStates, StepSeeds
+from pycomms.ft._reduction import Gradients, Latch
+from pycomms.ft._restore import serve_or_fetch
+from pycomms.ft._state import Stateful, load, take_apart
+from pycomms.ft.core import recovery, timeouts
+from pycomms.ft.core.messages import Change, Form, Position, Seat, Standing
+from pycomms.ft.ddp import DistributedDataParallel
+from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom, SessionError
+from pycomms.ft.sampler import ElasticSampler
+from pycomms.ft.step import Step, StepDiscarded
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+_PROGRESS_EVERY = 1.0  # s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """One change of members, as this one has seen it.
+
+    Attributes:
+        step: the last one that was committed when training went on.
+        world: members afterwards.
+        reason: who died and how, or who came.
+        plan: what was done about the step that was in progress, and who has restored.
+        seconds: from the failure, or the request to stop, to here.
+        restored: whether this member had to fetch the state.
+    """
+
+    step: int
+    world: int
+    reason: str
+    plan: str
+    seconds: float
+    restored: bool
+
+
+class Membership(Protocol):
+    """Who is in, and how that changes: by a coordinator, or not at all."""
+
+    group: dist.ProcessGroup
+    slot: int
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def world(self) -> int: ...
+
+    @property
+    def seats(self) -> Sequence[Seat]: ...
+
+    @property
+    def change(self) -> Change | None: ...
+
+    def join(self, position: Position) -> Form: ...
+
+    def stand(self, position: Position, loss: Loss) -> Form: ...
+
+    def loss_of(self, error: BaseException | None) -> Loss: ...
+
+    def settled(self, seconds: float) -> None: ...
+
+    def moved_to(self, position: Position) -> None: ...
+
+    def progress(self, committed: int, steps_per_second: float) -> None: ...
+
+    def leave(self, reason: str) -> None: ...
+
+
+class Session:
+    """A training of which every member has the same state, kept alive by those who are left.
+
+        session = ft.Session(model, optimizer, sampler=sampler, min_ranks=2)
+        for step in session.steps(until=10_000):
+            with step:
+                loss = loss_of(model, next(step.batches))
+                loss.backward()
+                step.optimizer_step()
+
+    Under ``pycomms run`` members come and go: when one dies, the others make a group without it and do the step again,
+    and whoever takes its place fetches the state from their memory. Elsewhere the members are those of the program's
+    group, and a failure ends it. Making a session says nothing to anybody; the first step does.
+
+    Args:
+        model: the module that is trained. A :class:`pycomms.ft.DistributedDataParallel` reduces its gradients while the
+            backward pass goes on; of any other module they are reduced by ``optimizer_step()``. None: the program sums
+            by itself, over :attr:`group`.
+        optimizer: over parameters of the model; steps when a step is committed.
+        scheduler: of the learning rate; steps with the optimizer.
+        scaler: a ``torch.amp.GradScaler``; unscales, steps and updates with the optimizer.
+        sampler: gives each step its samples.
+        state: more of the training's state, by name: whatever has ``state_dict`` and ``load_state_dict``. It must
+            change only where a step is committed.
+        min_ranks: fewer members do not train: they wait for others.
+        world: what happens to the batch when members change. ``"dynamic"``: a micro-batch for each member, so the batch
+            has the size of the group. ``"constant"``: ``micro_batches`` for each step, however many are in.
+        micro_batches: of a step, with ``world="constant"``.
+        seed: random generators (torch, random, numpy) are seeded at each step by this, the step and the slot, so a step
+            that is done again draws the same. None: they go on from step to step, and are put back for a step that is
+            done again.
+        recovery_deadline: the one timeout; the others follow from it, see :meth:`timeouts`. None: that of
+            ``pycomms run``, or 10 s.
+        committed: steps that the state given here has behind it, if it is a checkpoint's.
+        on_recovery: called when training goes on after a change of members.
+        membership: makes what decides who is in, from timeouts and min_ranks; None: what the environment says.
+
+    Raises:
+        ValueError: an argument contradicts another.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | None = None,
+        optimizer: Optimizer | None = None,
+        *,
+        scheduler: Any = None,
+        scaler: Any = None,
+        sampler: ElasticSampler | None = None,
+        state: Mapping[str, Stateful] | None = None,
+        min_ranks: int = 1,
+        world: Literal["dynamic", "constant"] = "dynamic",
+        micro_batches: int | None = None,
+        seed: int | None = 0,
+        recovery_deadline: timedelta | None = None,
+        committed: int = 0,
+        on_recovery: Callable[[Recovery], None] | None = None,
+        membership: Callable[[timeouts.Timeouts, int], Membership] | None = None,
+    ) -> None:
+        if world not in ("dynamic", "constant"):
+            raise ValueError(f"Session: world is {world!r}, expected 'dynamic' or 'constant'")
+        if (world == "constant") != (micro_batches is not None):
+            raise ValueError("Session: micro_batches belongs to world='constant', which needs it")
+        if micro_batches is not None and micro_batches < 1:
+            raise ValueError(f"Session: micro_batches is {micro_batches}, expected at least 1")
+        if min_ranks < 1:
+            raise ValueError(f"Session: min_ranks is {min_ranks}, expected at least 1")
+        if committed < 0:
+            raise ValueError(f"Session: committed is {committed}, expected at least 0")
+        if optimizer is None and (scheduler is not None or scaler is not None):
+            raise ValueError("Session: a scheduler or a scaler needs the optimizer")
+        self.model = model
+        self.optimizer = optimizer
+        self.recoveries: list[Recovery] = []
+        self._scheduler = scheduler
+        self._scaler = scaler
+        self._sampler = sampler
+        self._micro_batches = micro_batches
+        self._parts = _parts(model, optimizer, scheduler, scaler, sampler, state)
+        self._timeouts = timeouts.derive(_start.deadline(recovery_deadline))
+        self._on_recovery = on_recovery
+        self._ddp = model if isinstance(model, DistributedDataParallel) else None
+        reduces = model is not None and optimizer is not None and self._ddp is None
+        self._gradients = Gradients(model) if model is not None and reduces else None
+        self._latch = Latch()
+        self._buffers = Buffers(model)
+        self._random = KeptStates() if seed is None else StepSeeds(seed)
+        self._committed = committed
+        self._in_doubt: int | None = None
+        self._standing = Standing.LOADED if committed else Standing.FRESH
+        self._is_change_agreed = False
+        self._is_joined = False
+        self._is_in_step = False
+        self._world_of_step = 0
+        self._broken: BaseException | None = None
+        self._last_told = (time.monotonic(), committed)
+        self._votes = torch.empty(4, dtype=torch.int64)
+        self._membership: Membership = (membership or _start.membership)(self._timeouts, min_ranks)
+
+    @property
+    def group(self) -> dist.ProcessGroup:
+        """The group of all members, for collectives inside a step. It stays the same object whoever is in it."""
+        return self._membership.group
+
+    @property
+    def rank(self) -> int:
+        """Of this process in :attr:`group`; may change when members do. See :attr:`slot`."""
+        return self._membership.rank
+
+    @property
+    def world(self) -> int:
+        """Members of :attr:`group`."""
+        return self._membership.world
+
+    @property
+    def slot(self) -> int:
+        """This member's place in the job, from 0: it stays, and whoever comes in a dead member's place has the same."""
+        return self._membership.slot
+
+    @property
+    def committed(self) -> int:
+        """The last step that was committed; 0: none."""
+        return self._committed
+
+    def timeouts(self) -> timeouts.Timeouts:
+        """What each layer waits for: all of it follows from ``recovery_deadline``."""
+        return self._timeouts
+
+    def steps(self, until: int) -> Iterator[Step]:
+        """The steps from the first one that is not committed to ``until``; one that is discarded comes again.
+
+        Joins the job at first. Leaves when all members have come to the end. Collective.
+
+        Raises:
+            JobEnded: the coordinator has no place for this member, or has ended the job.
+            CoordinatorLost: nobody has said how to go on.
+            NothingToRestoreFrom: all members are half restored.
+        """
+        self._join()
+        attempt, number = 0, 0
+        while self._committed < until:
+            attempt = attempt + 1 if number == self._committed + 1 else 0
+            number = self._committed + 1
+            step = Step(self, number, attempt)
+            yield step
+            if self._broken is not None:
+                raise SessionError(f"step {number} was left by an error, and the session with it") from self._broken
+            if not step.committed and not step.reason:
+                raise RuntimeError(f"step {number}: taken from session.steps() and not used: 'with step: …'")
+        self._finish()
+
+    def close(self) -> None:
+        """Leaves the job: the others go on without this member. Again: does nothing."""
+        self._membership.leave("closed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # What a step asks for.
+
+    def _begin(self, step: Step) -> None:
+        if self._broken is not None:
+            raise SessionError("the session was left by an error before") from self._broken
+        self._latch.clear()
+        self._buffers.keep()
+        self._is_in_step = True
+        if self._ddp is not None:
+            self._ddp.aim(self.group, self._latch, self._micro_batches or step.world)
+        if self.optimizer is not None:
+            self.optimizer.zero_grad(set_to_none=True)
+        self._random.begin(step.number, self.slot)
+
+    def _batches_of(self, step: Step) -> Iterator[Any]:
+        if self._sampler is None:
+            raise RuntimeError(f"step {step.number}: batches was asked for, but the session has no sampler")
+        share = self._sampler.share(step.rank, step.world, self._micro_batches or step.world)
+        for index, batch in enumerate(self._sampler.batches(share)):
+            if self._ddp is not None:
+                self._ddp.reduces_next(index == len(share.places) - 1)
+            yield batch
+
+    def _reduce(self, step: Step) -> None:
+        if self._latch.error is not None:
+            raise StepDiscarded from self._latch.error
+        if self._gradients is not None:
+            self._gradients.reduce(self.group, self._micro_batches or step.world)
+
+    def _commit(self, step: Step) -> None:
+        """All say that they have come so far, and whether they were asked to stop behind this step."""
+        if self._latch.error is not None:
+            raise StepDiscarded from self._latch.error
+        self._in_doubt = step.number
+        self._is_change_agreed = self._vote(step.number)
+        self._take_step()
+        step.committed = True
+
+    def _end(self, step: Step, error: BaseException | None) -> None:
+        if isinstance(error, StepDiscarded):
+            error = self._latch.error
+        if not step.committed and error is None:
+            self._give_up(RuntimeError(f"step {step.number}: left without optimizer_step() or commit()"))
+            raise RuntimeError(f"step {step.number}: left without optimizer_step() or commit()")
+        if error is not None or self._is_change_agreed:
+            was_committed = step.committed
+            recovery_ = self._recover(error)
+            step.reason = recovery_.reason or "members have changed"
+            step.committed = was_committed or self._committed >= step.number
+        self._tell_progress()
+
+    def _give_up(self, error: BaseException) -> None:
+        self._broken = error
+        self._membership.leave(f"left by {type(error).__name__}: {error}")
+
+    # The protocol.
+
+    def _vote(self, number: int) -> bool:
+        """Whether some member was asked to stop. Raises what the group raises: then nobody knows who has committed."""
+        votes = self._votes
+        votes[0] = self._membership.change is not None
+        votes[1] = number
+        votes[2] = -number
+        options = dist.AllreduceOptions()
+        options.reduceOp = dist.ReduceOp.MAX
+        options.timeout = self._timeouts.operation
+        options.asyncOp = False
+        work = self.group.allreduce([votes], options)
+        if work is not None:
+            work.wait()
+        wants_change, highest, lowest, _ = votes.tolist()
+        if highest != -lowest:
+            raise RuntimeError(f"members commit different steps, from {-lowest} to {highest}; this one {number}")
+        return bool(wants_change)
+
+    def _take_step(self) -> None:
+        """Once all have voted: nothing here concerns another member."""
+        number = self._in_doubt
+        assert number is not None
+        if self.optimizer is not None:
+            if self._scaler is not None:
+                self._scaler.step(self.optimizer)
+                self._scaler.update()
+            else:
+                self.optimizer.step()
+            if self._scheduler is not None:
+                self._scheduler.step()
+        if self._sampler is not None:
+            self._sampler.commit(number, self._world_of_step, self._micro_batches or self._world_of_step)
+        self._committed, self._in_doubt, self._is_in_step = number, None, False
+        self._membership.moved_to(self._position())
+
+    def _position(self) -> Position:
+        return Position(committed=self._committed, in_doubt=self._in_doubt, standing=self._standing)
+
+    def _join(self) -> None:
+        if self._is_joined:
+            return
+        began = time.perf_counter()
+        form = self._membership.join(self._position())
+        self._is_joined = True
+        self._settle_until_all_have(form, began, "joined")
+
+    def _recover(self, error: BaseException | None) -> Recovery:
+        began = time.perf_counter()
+        loss = self._membership.loss_of(error)
+        before = self._membership.seats
+        form = self._membership.stand(self._position(), loss)
+        return self._settle_until_all_have(form, began, words(form, before) or loss.reason or form.reason)
+
+    def _settle_until_all_have(self, form: Form, began: float, reason: str) -> Recovery:
+        """Also through failures that come meanwhile."""
+        while True:
+            try:
+                plan, has_restored = self._settle(form)
+                break
+            except RECOVERABLE as err:
+                form = self._membership.stand(self._position(), self._membership.loss_of(err))
+        self._is_change_agreed = False
+        self._world_of_step = self.world
+        seconds = time.perf_counter() - began
+        self._membership.settled(seconds)
+        done = Recovery(
+            step=self._committed,
+            world=self.world,
+            reason=reason,
+            plan=plan.reason,
+            seconds=seconds,
+            restored=has_restored,
+        )
+        self.recoveries.append(done)
+        if self._on_recovery is not None:
+            self._on_recovery(done)
+        return done
+
+    def _settle(self, form: Form) -> tuple[recovery.Plan, bool]:
+        try:
+            plan = recovery.plan(form.seats)
+        except recovery.NothingToRestoreFromError as err:
+            raise NothingToRestoreFrom(str(err)) from err
+        rank = self.rank
+        if rank in plan.committing:
+            self._take_step()
+        elif self._is_in_step:
+            self._in_doubt, self._is_in_step = None, False
+            self._buffers.put_back()
+        if plan.restoring:
+            is_mine = rank in plan.restoring
+            fetched = serve_or_fetch(
+                self.group, plan.sources, is_mine, lambda: take_apart(self._parts), self._timeouts.restore
+            )
+            if fetched is not None:
+                self._standing = Standing.HOLLOW
+                load(self._parts, fetched)
+                self._committed = plan.base
+                self._buffers.keep()
+        self._standing = Standing.LOADED
+        self._membership.moved_to(self._position())
+        return plan, rank in plan.restoring
+
+    def _finish(self) -> None:
+        """Nobody leaves before all have committed the last step: somebody may be in doubt about it."""
+        error: BaseException | None = None
+        while True:
+            try:
+                if error is not None:
+                    self._recover(error)
+                self._vote(self._committed + 1)
+                break
+            except RECOVERABLE as err:
+                error = err
+            except (JobEnded, CoordinatorLost):
+                break
+        self._membership.leave("done")
+
+    def _tell_progress(self) -> None:
+        then, committed = self._last_told
+        now = time.monotonic()
+        if now - then >= _PROGRESS_EVERY:
+            self._last_told = (now, self._committed)
+            self._membership.progress(self._committed, (self._committed - committed) / (now - then))
+
+
+def _parts(
+    model: nn.Module | None,
+    optimizer: Optimizer | None,
+    scheduler: Any,
+    scaler: Any,
+    sampler: ElasticSampler | None,
+    state: Mapping[str, Stateful] | None,
+) -> dict[str, Stateful]:
+    own = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
+    parts: dict[str, Stateful] = {name: part for name, part in own.items() if part is not None}
+    for name, part in (state or {}).items():
+        if name in own:
+            raise ValueError(f"Session: state has a part {name!r}, which is a name of the session's own")
+        parts[name] = part
+    return parts
