@@ -10,6 +10,7 @@ USAGE = 4
 
 _SUBCOMMANDS = {
     "fr": ("pycomms.flight_recorder._command", "flight recorder: what the ranks of a job did, and why it stopped"),
+    "coordinator": ("pycomms.ft.coordinator._command", "says who is in a job whose members may die and come"),
 }
 
 
@@ -20,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
         home, _ = _SUBCOMMANDS[given[0]]
         code: int = import_module(home).main(given[1:])
         return code
-    known = "\n".join(f"  {name:10} {what}" for name, (_, what) in _SUBCOMMANDS.items())
+    known = "\n".join(f"  {name:12} {what}" for name, (_, what) in _SUBCOMMANDS.items())
     text = f"usage: pycomms SUBCOMMAND …\n\n{known}\n\npycomms SUBCOMMAND --help says more."
     if given and given[0] in ("-h", "--help"):
         print(text)

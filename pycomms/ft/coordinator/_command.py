@@ -1,0 +1,138 @@
+"""The command ``pycomms coordinator``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from pycomms.ft.core.timeouts import derive
+
+if TYPE_CHECKING:
+    from pycomms.ft.coordinator.server import Settings
+
+USAGE = 4
+CANNOT_LISTEN = 5
+CANNOT_KEEP_STATE = 6
+
+_EPILOG = """exit codes:
+  0  SIGTERM or SIGINT has ended it
+  1  it has failed in itself: the traceback says where
+  4  the command line, the token's file or a certificate makes no sense
+  5  it cannot listen: a port is taken, or an address is not of this host
+  6  the state folder cannot be written, or another coordinator uses it
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"{self.prog}: {message}\n")
+
+
+def main(argv: list[str]) -> int:
+    """Runs ``pycomms coordinator …`` until it is told to end, and returns its exit code."""
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as end:
+        return int(end.code or 0)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    from pycomms.ft.coordinator.epoch_log import LogInUseError
+    from pycomms.ft.coordinator.server import ListenError
+
+    try:
+        settings = _settings(arguments)
+    except (ValueError, OSError) as error:
+        return _complain(error, USAGE)
+    try:
+        asyncio.run(_serve(settings, as_json=arguments.json))
+    except ListenError as error:
+        return _complain(error, CANNOT_LISTEN)
+    except (LogInUseError, OSError) as error:
+        return _complain(error, CANNOT_KEEP_STATE)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="pycomms coordinator",
+        description="says who is in a job whose members may die and come",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--listen", default="127.0.0.1:29400", metavar="HOST:PORT", help="for agents and workers; port 0: any")
+    add("--http", type=int, metavar="PORT", help="status page, /metrics, /healthz, /status.json; 0: any port")
+    add("--http-host", default="127.0.0.1", metavar="HOST", help="address of that page (default: %(default)s)")
+    add("--token-file", type=Path, required=True, metavar="FILE", help="the job's token; made where it is missing")
+    add("--state-dir", type=Path, metavar="DIR", help="folder of this job's epoch log")
+    add("--min-ranks", type=int, default=1, metavar="N", help="fewer members do not train (default: %(default)s)")
+    add("--max-ranks", type=int, default=1 << 16, metavar="M", help="there are no more slots than that")
+    add("--expected", type=int, metavar="N", help="the first membership forms at once with so many (default: M)")
+    add("--recovery-deadline", type=float, default=10.0, metavar="S", help="all timeouts follow from it (10 s)")
+    add("--tls-cert", type=Path, metavar="FILE", help="certificate of this coordinator, PEM")
+    add("--tls-key", type=Path, metavar="FILE", help="its key")
+    add("--tls-ca", type=Path, metavar="FILE", help="hosts have to show a certificate that this one has signed")
+    add("--json", action="store_true", help="print where it listens as JSON")
+    return parser
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    from pycomms.ft.coordinator.auth import make_token, read_token
+    from pycomms.ft.coordinator.calls import Tls
+    from pycomms.ft.coordinator.server import Settings
+    from pycomms.ft.core.rule import Rule
+
+    host, separator, port = arguments.listen.rpartition(":")
+    if not (host and separator and port.isdecimal() and int(port) < 1 << 16):
+        raise ValueError(f"--listen is {arguments.listen!r}, expected HOST:PORT")
+    if arguments.http is not None and not 0 <= arguments.http < 1 << 16:
+        raise ValueError(f"--http is {arguments.http}, expected a port, 0 to 65535")
+    most = arguments.max_ranks
+    rule = Rule(
+        min_ranks=arguments.min_ranks,
+        max_ranks=most,
+        expected=most if arguments.expected is None else arguments.expected,
+        timeouts=derive(timedelta(seconds=arguments.recovery_deadline)),
+    )
+    tls = None
+    if arguments.tls_cert or arguments.tls_key or arguments.tls_ca:
+        tls = Tls(ca=arguments.tls_ca, cert=arguments.tls_cert, key=arguments.tls_key)
+        if tls.cert is None:
+            raise ValueError("--tls-ca is given without --tls-cert and --tls-key")
+        for path in (tls.ca, tls.cert, tls.key):
+            if path is not None:
+                path.read_bytes()
+    try:
+        token = make_token(arguments.token_file)
+    except FileExistsError:
+        token = read_token(arguments.token_file)
+    http = None if arguments.http is None else (arguments.http_host, arguments.http)
+    return Settings(listen=arguments.listen, token=token, rule=rule, http=http, state=arguments.state_dir, tls=tls)
+
+
+async def _serve(settings: Settings, *, as_json: bool) -> None:
+    from pycomms.ft.coordinator.server import Coordinator
+
+    loop = asyncio.get_running_loop()
+    told_to_end = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told_to_end.set)
+    async with Coordinator(settings) as coordinator:
+        if as_json:
+            print(json.dumps({"listening": coordinator.address, "http": coordinator.http or None}), flush=True)
+        else:
+            page = f", status page at {coordinator.http}" if coordinator.http else ""
+            print(f"coordinator listening at {coordinator.address}{page}", flush=True)
+        await told_to_end.wait()
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"pycomms coordinator: {error}", file=sys.stderr)
+    return code
