@@ -87,6 +87,7 @@ class Membership:
         self._inbox: queue.SimpleQueue[Form | Refused | BaseException] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._change: Change | None = None
+        self._said: Ready | None = None  # under the lock: while it stands still
         self._is_training = False  # under the lock: whether the group is one that the listener may interrupt
         self._is_closed = threading.Event()
         self._listener = threading.Thread(target=self._listen, name="pycomms-ft-notices", daemon=True)
@@ -197,6 +198,7 @@ class Membership:
                 if self._change is not None and self._change.epoch != form.epoch:
                     self._change = None
                 self._is_training = True
+                self._said = None
             return form
 
     def _await_form(self, position: Position) -> Form:
@@ -220,16 +222,17 @@ class Membership:
 
     def _ready(self, epoch: EpochId, position: Position, loss: Loss) -> None:
         self._position = position
-        self._link.send(
-            Ready(
-                member=self._identity.member,
-                epoch=epoch,
-                handle=self._handle(),
-                position=position,
-                suspects=loss.suspects,
-                reason=loss.reason,
-            )
+        said = Ready(
+            member=self._identity.member,
+            epoch=epoch,
+            handle=self._handle(),
+            position=position,
+            suspects=loss.suspects,
+            reason=loss.reason,
         )
+        with self._lock:
+            self._said = said
+        self._link.send(said)
 
     def _handle(self) -> str:
         return pycomms.regroup_handle(self.group)
@@ -258,13 +261,16 @@ class Membership:
             if form is None or change.epoch < form.epoch:
                 return
             self._change = change
+            said = self._said
             # A death on this host is noticed by whoever waits. One on a host that was cut off takes longer, and the
-            # coordinator may know of it first.
-            is_far = any(member.host != self._identity.member.host for member in change.died)
-            if is_far and self._is_training and change.epoch == form.epoch:
+            # coordinator may know of it first; of a member that stands still the group knows nothing.
+            is_seen_here = change.died and all(one.host == self._identity.member.host for one in change.died)
+            if change.broken and not is_seen_here and self._is_training and change.epoch == form.epoch:
                 self._is_training = False
                 backend: Any = _tables.backend_of(self.group, "ft")
                 backend.abort()
+        if said is not None:  # the coordinator may have lost it
+            self._link.send(said)
 
 
 def words(form: Form, before: Sequence[Seat]) -> str:

@@ -21,7 +21,9 @@ from pycomms.ft._reduction import Gradients, Latch
 from pycomms.ft._restore import serve_or_fetch
 from pycomms.ft._state import Stateful, load, take_apart
 from pycomms.ft.core import recovery, timeouts
+from pycomms.ft.core import step as step_protocol
 from pycomms.ft.core.messages import Change, Form, Position, Seat, Standing
+from pycomms.ft.core.step import Do, Happened, Progression, Stage
 from pycomms.ft.ddp import DistributedDataParallel
 from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom, SessionError
 from pycomms.ft.sampler import ElasticSampler
@@ -176,12 +178,9 @@ class Session:
         self._latch = Latch()
         self._buffers = Buffers(model)
         self._random = KeptStates() if seed is None else StepSeeds(seed)
-        self._committed = committed
-        self._in_doubt: int | None = None
-        self._standing = Standing.LOADED if committed else Standing.FRESH
-        self._is_change_agreed = False
+        standing = Standing.LOADED if committed else Standing.FRESH
+        self._now = Progression(position=Position(committed=committed, standing=standing))
         self._is_joined = False
-        self._is_in_step = False
         self._world_of_step = 0
         self._broken: BaseException | None = None
         self._last_told = (time.monotonic(), committed)
@@ -211,7 +210,7 @@ class Session:
     @property
     def committed(self) -> int:
         """The last step that was committed; 0: none."""
-        return self._committed
+        return self._now.position.committed
 
     def timeouts(self) -> timeouts.Timeouts:
         """What each layer waits for: all of it follows from ``recovery_deadline``."""
@@ -229,9 +228,9 @@ class Session:
         """
         self._join()
         attempt, number = 0, 0
-        while self._committed < until:
-            attempt = attempt + 1 if number == self._committed + 1 else 0
-            number = self._committed + 1
+        while self.committed < until:
+            attempt = attempt + 1 if number == self.committed + 1 else 0
+            number = self.committed + 1
             step = Step(self, number, attempt)
             yield step
             if self._broken is not None:
@@ -259,7 +258,6 @@ class Session:
             raise SessionError("the session was left by an error before") from self._broken
         self._latch.clear()
         self._buffers.keep()
-        self._is_in_step = True
         if self._ddp is not None:
             self._ddp.aim(self.group, self._latch, self._micro_batches or step.world)
         if self.optimizer is not None:
@@ -280,27 +278,31 @@ class Session:
             raise StepDiscarded from self._latch.error
         if self._gradients is not None:
             self._gradients.reduce(self.group, self._micro_batches or step.world)
+        self._advance(Happened.REDUCED)
 
     def _commit(self, step: Step) -> None:
         """All say that they have come so far, and whether they were asked to stop behind this step."""
         if self._latch.error is not None:
             raise StepDiscarded from self._latch.error
-        self._in_doubt = step.number
-        self._is_change_agreed = self._vote(step.number)
-        self._take_step()
+        if self._now.stage is Stage.COMPUTING:  # the program has summed by itself
+            self._advance(Happened.REDUCED)
+        self._advance(Happened.VOTE)
+        stops = self._vote(step.number)
+        self._take_step(step.number)
+        self._advance(Happened.ALL_AND_STOP if stops else Happened.ALL)
         step.committed = True
 
     def _end(self, step: Step, error: BaseException | None) -> None:
         if isinstance(error, StepDiscarded):
             error = self._latch.error
         if not step.committed and error is None:
-            self._give_up(RuntimeError(f"step {step.number}: left without optimizer_step() or commit()"))
-            raise RuntimeError(f"step {step.number}: left without optimizer_step() or commit()")
-        if error is not None or self._is_change_agreed:
-            was_committed = step.committed
-            recovery_ = self._recover(error)
-            step.reason = recovery_.reason or "members have changed"
-            step.committed = was_committed or self._committed >= step.number
+            error = RuntimeError(f"step {step.number}: left without optimizer_step() or commit()")
+            self._give_up(error)
+            raise error
+        if error is not None or self._now.stage is Stage.STANDING:
+            done = self._recover(error)
+            step.reason = done.reason or "members have changed"
+            step.committed = step.committed or self.committed >= step.number
         self._tell_progress()
 
     def _give_up(self, error: BaseException) -> None:
@@ -327,10 +329,8 @@ class Session:
             raise RuntimeError(f"members commit different steps, from {-lowest} to {highest}; this one {number}")
         return bool(wants_change)
 
-    def _take_step(self) -> None:
+    def _take_step(self, number: int) -> None:
         """Once all have voted: nothing here concerns another member."""
-        number = self._in_doubt
-        assert number is not None
         if self.optimizer is not None:
             if self._scaler is not None:
                 self._scaler.step(self.optimizer)
@@ -341,17 +341,17 @@ class Session:
                 self._scheduler.step()
         if self._sampler is not None:
             self._sampler.commit(number, self._world_of_step, self._micro_batches or self._world_of_step)
-        self._committed, self._in_doubt, self._is_in_step = number, None, False
-        self._membership.moved_to(self._position())
 
-    def _position(self) -> Position:
-        return Position(committed=self._committed, in_doubt=self._in_doubt, standing=self._standing)
+    def _advance(self, happened: Happened) -> None:
+        """What is to be done then, the caller does: `core.step` is where it can be read and is tested."""
+        self._now, _ = step_protocol.advance(self._now, happened)
+        self._membership.moved_to(self._now.position)
 
     def _join(self) -> None:
         if self._is_joined:
             return
         began = time.perf_counter()
-        form = self._membership.join(self._position())
+        form = self._membership.join(self._now.position)
         self._is_joined = True
         self._settle_until_all_have(form, began, "joined")
 
@@ -359,8 +359,13 @@ class Session:
         began = time.perf_counter()
         loss = self._membership.loss_of(error)
         before = self._membership.seats
-        form = self._membership.stand(self._position(), loss)
+        form = self._stand(loss)
         return self._settle_until_all_have(form, began, words(form, before) or loss.reason or form.reason)
+
+    def _stand(self, loss: Loss) -> Form:
+        if self._now.stage is not Stage.STANDING:
+            self._advance(Happened.FAILED)
+        return self._membership.stand(self._now.position, loss)
 
     def _settle_until_all_have(self, form: Form, began: float, reason: str) -> Recovery:
         """Also through failures that come meanwhile."""
@@ -369,13 +374,12 @@ class Session:
                 plan, has_restored = self._settle(form)
                 break
             except RECOVERABLE as err:
-                form = self._membership.stand(self._position(), self._membership.loss_of(err))
-        self._is_change_agreed = False
+                form = self._stand(self._membership.loss_of(err))
         self._world_of_step = self.world
         seconds = time.perf_counter() - began
         self._membership.settled(seconds)
         done = Recovery(
-            step=self._committed,
+            step=self.committed,
             world=self.world,
             reason=reason,
             plan=plan.reason,
@@ -388,29 +392,31 @@ class Session:
         return done
 
     def _settle(self, form: Form) -> tuple[recovery.Plan, bool]:
+        """This member has what the plan of the epoch says that it has, afterwards."""
+        self._advance(Happened.FORM)
+        self._advance(Happened.FORMED)
         try:
             plan = recovery.plan(form.seats)
         except recovery.NothingToRestoreFromError as err:
             raise NothingToRestoreFrom(str(err)) from err
-        rank = self.rank
-        if rank in plan.committing:
-            self._take_step()
-        elif self._is_in_step:
-            self._in_doubt, self._is_in_step = None, False
+        after, actions = step_protocol.recover(self._now, plan, self.rank)
+        if Do.COMMIT in actions:
+            self._take_step(after.position.committed)
+        elif Do.DISCARD in actions:
             self._buffers.put_back()
+        self._now = after
+        self._membership.moved_to(after.position)
         if plan.restoring:
-            is_mine = rank in plan.restoring
+            is_mine = self.rank in plan.restoring
             fetched = serve_or_fetch(
                 self.group, plan.sources, is_mine, lambda: take_apart(self._parts), self._timeouts.restore
             )
             if fetched is not None:
-                self._standing = Standing.HOLLOW
+                self._advance(Happened.LOADING)
                 load(self._parts, fetched)
-                self._committed = plan.base
-                self._buffers.keep()
-        self._standing = Standing.LOADED
-        self._membership.moved_to(self._position())
-        return plan, rank in plan.restoring
+        self._now, _ = step_protocol.restored(self._now, plan, self.rank)
+        self._membership.moved_to(self._now.position)
+        return plan, self.rank in plan.restoring
 
     def _finish(self) -> None:
         """Nobody leaves before all have committed the last step: somebody may be in doubt about it."""
@@ -419,7 +425,9 @@ class Session:
             try:
                 if error is not None:
                     self._recover(error)
-                self._vote(self._committed + 1)
+                self._advance(Happened.END)
+                self._vote(self.committed + 1)
+                self._advance(Happened.ALL)
                 break
             except RECOVERABLE as err:
                 error = err
@@ -431,8 +439,8 @@ class Session:
         then, committed = self._last_told
         now = time.monotonic()
         if now - then >= _PROGRESS_EVERY:
-            self._last_told = (now, self._committed)
-            self._membership.progress(self._committed, (self._committed - committed) / (now - then))
+            self._last_told = (now, self.committed)
+            self._membership.progress(self.committed, (self.committed - committed) / (now - then))
 
 
 def _parts(

@@ -18,6 +18,7 @@ from pycomms.ft._membership import Identity
 from pycomms.ft._membership import Membership as Elastic
 from pycomms.ft._start import group_of_one
 from pycomms.ft.core.messages import MemberId
+from pycomms.ft.core.step import Stage
 from pycomms.process_group._tables import backend_of
 
 from ._job import PipeLink
@@ -75,7 +76,7 @@ def lose_answer_of_vote(session: ft.Session, doubtful: int) -> None:
 
     def failing(number: int) -> bool:
         is_changing = vote(number)
-        if number == doubtful and session._in_doubt == number:
+        if number == doubtful and session._now.stage is Stage.VOTED:
             backend_of(session.group, "test").abort()
             session._vote = vote  # type: ignore[method-assign]
             raise pycomms.CommunicatorClosed("the answer was lost")
