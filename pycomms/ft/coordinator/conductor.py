@@ -49,6 +49,11 @@ class Conductor:
     def host_lost(self, host: str, how: str) -> None:
         self._follow(self._quorum.host_lost(self._now(), host, how))
 
+    def renew(self, quorum: Quorum) -> None:
+        """From here on this one decides; what the last one has decided and is not sent yet is of no use."""
+        self._quorum = quorum
+        self._waiting.clear()
+
     def view(self) -> View:
         return self._quorum.view()
 
@@ -101,7 +106,8 @@ class Conductor:
                 outgoing = self._waiting[0]
                 for epoch in self._unlogged(outgoing):
                     await self._write(epoch)
-                self._delivery.deliver(self._waiting.popleft())
+                if self._waiting and self._waiting[0] is outgoing:
+                    self._delivery.deliver(self._waiting.popleft())
         finally:
             self._sender = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import resource
+import secrets
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,14 +21,17 @@ from pycomms.ft.coordinator.auth import Guard
 from pycomms.ft.coordinator.conductor import Conductor
 from pycomms.ft.coordinator.delivery import Delivery
 from pycomms.ft.coordinator.epoch_log import EpochLog
+from pycomms.ft.coordinator.launching import Launching
 from pycomms.ft.coordinator.outbox import Outbox
 from pycomms.ft.coordinator.service import Limits, Service
 from pycomms.ft.coordinator.status import Snapshot
 from pycomms.ft.coordinator.status_server import StatusServer
 from pycomms.ft.coordinator.tally import Tally
+from pycomms.ft.core.launch import JobState
 from pycomms.ft.core.messages import EpochId
 from pycomms.ft.core.quorum import Quorum
 from pycomms.ft.core.rule import Rule
+from pycomms.ft.wire import encode
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -94,7 +98,11 @@ class Coordinator:
         quorum = Quorum(settings.rule, boot, resumed=resumed)
         self._conductor = Conductor(quorum, delivery, self._tally, log, self._executor)
         guard = Guard(settings.token)
-        self._service = Service(self._conductor, delivery, self._outboxes, self._tally, guard, boot, settings.limits)
+        silence = settings.rule.timeouts.host_silence
+        self._launching = Launching(secrets.token_hex(4), silence, tell=self._tell_job, renew=self._renew)
+        self._service = Service(
+            self._conductor, delivery, self._launching, self._outboxes, self._tally, guard, boot, settings.limits
+        )
         self._started = time.time()
         self._boot = boot
         self._status: StatusServer | None = None
@@ -127,6 +135,17 @@ class Coordinator:
             rule=self._settings.rule,
         )
 
+    def _tell_job(self, host: str, job: JobState) -> None:
+        if host in self._outboxes:
+            self._outboxes[host].put(encode(job))
+
+    def _renew(self) -> None:
+        """All workers are new ones: nothing of what was decided for the old ones holds."""
+        self._boot = max(self._boot + 1, int(time.time()))
+        if self._log is not None:
+            self._log.append(EpochId(self._boot, 0))
+        self._conductor.renew(Quorum(self._settings.rule, self._boot))
+
     async def _listen(self) -> grpc.aio.Server:
         timeouts = self._settings.rule.timeouts
         server = grpc.aio.server(
@@ -154,6 +173,7 @@ class Coordinator:
         return server
 
     async def _stop(self) -> None:
+        self._launching.stop()
         self._service.release()
         if self._status is not None:
             self._status.stop()

@@ -22,8 +22,10 @@ from pycomms.ft.coordinator.auth import AuthError, Guard
 from pycomms.ft.coordinator.calls import ATTACH
 from pycomms.ft.coordinator.conductor import Conductor
 from pycomms.ft.coordinator.delivery import Delivery
+from pycomms.ft.coordinator.launching import Launching
 from pycomms.ft.coordinator.outbox import Outbox
 from pycomms.ft.coordinator.tally import Tally
+from pycomms.ft.core.launch import HostReport
 from pycomms.ft.core.messages import Beat, Event
 from pycomms.ft.wire import Hello, SendWhole, Welcome, WireError, decode, encode
 from pycomms.ft.wire.envelope import VERSION
@@ -51,6 +53,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         self,
         conductor: Conductor,
         delivery: Delivery,
+        launching: Launching,
         outboxes: dict[str, Outbox],
         tally: Tally,
         guard: Guard,
@@ -59,6 +62,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
     ) -> None:
         self._conductor = conductor
         self._delivery = delivery
+        self._launching = launching
         self._outboxes = outboxes
         self._tally = tally
         self._guard = guard
@@ -98,6 +102,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
             if self._outboxes.get(host) is outbox:
                 del self._outboxes[host]
                 self._conductor.host_lost(host, how)
+                self._launching.disconnected(host)
         # grpc sends no status beside a message. The keepalive ends a connection that does not take it.
         await talking
         if code is not None:
@@ -165,12 +170,15 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         if isinstance(message, SendWhole):
             self._delivery.send_whole(message.member, message.epoch)
             return
-        if not isinstance(message, Event):
+        if not isinstance(message, (Event, HostReport)):
             raise WireError("message", type(message).__name__, "an event")
-        speaker = message.host if isinstance(message, Beat) else message.member.host
+        speaker = message.host if isinstance(message, (Beat, HostReport)) else message.member.host
         if speaker != host:
             raise WireError("host", speaker, f"{host}, whose stream this is")
-        self._conductor.apply(message)
+        if isinstance(message, HostReport):
+            self._launching.heard(message)
+        else:
+            self._conductor.apply(message)
 
     async def _talk(self, context: Any, outbox: Outbox) -> None:
         with suppress(grpc.aio.AbortError, grpc.aio.UsageError, grpc.RpcError):  # the stream has ended

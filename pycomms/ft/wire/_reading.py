@@ -25,6 +25,7 @@ from pycomms.ft.core.messages import (
     Teach,
     Verdict,
 )
+from pycomms.ft.wire._launch import read_job, read_report
 from pycomms.ft.wire._writing import STANDINGS, VERDICTS
 from pycomms.ft.wire.checks import COUNT, HANDLE, HOST, NONCE, ROSTER, SLOTS, WORDS, amount, below, text
 from pycomms.ft.wire.envelope import AnnounceAgain, FormDelta, Hello, Message, SendWhole, Welcome
@@ -235,4 +236,6 @@ READERS: Mapping[str, Callable[[Any, str], Message]] = {
     "refused": _refused,
     "evict": _evict,
     "teach": lambda given, where: Teach(epoch=_epoch(given, where)),
+    "host_report": read_report,
+    "job_state": read_job,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pycomms.ft.core.launch import HostReport, JobState
 from pycomms.ft.core.messages import (
     Announce,
     Beat,
@@ -26,6 +27,7 @@ from pycomms.ft.core.messages import (
     Verdict,
 )
 from pycomms.ft.wire import messages_pb2 as pb
+from pycomms.ft.wire._launch import write_job, write_report
 from pycomms.ft.wire.checks import words
 from pycomms.ft.wire.envelope import AnnounceAgain, FormDelta, Hello, SendWhole, Welcome
 
@@ -47,6 +49,8 @@ FIELDS: Mapping[type, str] = {
     Refused: "refused",
     Evict: "evict",
     Teach: "teach",
+    HostReport: "host_report",
+    JobState: "job_state",
 }
 
 STANDINGS = {Standing.FRESH: pb.FRESH, Standing.LOADED: pb.LOADED, Standing.HOLLOW: pb.HOLLOW}
@@ -182,4 +186,6 @@ WRITERS: Mapping[type, Callable[[Any], Any]] = {
     Refused: _refused,
     Evict: lambda message: pb.Evict(member=_member(message.member), reason=words(message.reason)),
     Teach: lambda message: pb.Teach(epoch=_epoch(message.epoch)),
+    HostReport: write_report,
+    JobState: write_job,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pycomms.ft.core.launch import HostReport, JobState
 from pycomms.ft.core.messages import EpochId, Event, MemberId, Notice, Position, Seat
 
 VERSION = 1
@@ -79,7 +80,7 @@ class FormDelta:
     reason: str = ""
 
 
-Message = Event | Notice | Hello | Welcome | AnnounceAgain | SendWhole | FormDelta
+Message = Event | Notice | Hello | Welcome | AnnounceAgain | SendWhole | FormDelta | HostReport | JobState
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,23 @@ class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STALE: _ClassVar[Verdict]
     DUPLICATE: _ClassVar[Verdict]
     ENDED: _ClassVar[Verdict]
+
+class Stand(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STAND_UNSPECIFIED: _ClassVar[Stand]
+    READY: _ClassVar[Stand]
+    RUNNING: _ClassVar[Stand]
+    DONE: _ClassVar[Stand]
+    FAILED: _ClassVar[Stand]
+    LEFT: _ClassVar[Stand]
+
+class JobPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_UNSPECIFIED: _ClassVar[JobPhase]
+    JOB_GATHERING: _ClassVar[JobPhase]
+    JOB_RUNNING: _ClassVar[JobPhase]
+    JOB_DONE: _ClassVar[JobPhase]
+    JOB_FAILED: _ClassVar[JobPhase]
 STANDING_UNSPECIFIED: Standing
 FRESH: Standing
 LOADED: Standing
@@ -30,9 +47,20 @@ FULL: Verdict
 STALE: Verdict
 DUPLICATE: Verdict
 ENDED: Verdict
+STAND_UNSPECIFIED: Stand
+READY: Stand
+RUNNING: Stand
+DONE: Stand
+FAILED: Stand
+LEFT: Stand
+JOB_UNSPECIFIED: JobPhase
+JOB_GATHERING: JobPhase
+JOB_RUNNING: JobPhase
+JOB_DONE: JobPhase
+JOB_FAILED: JobPhase
 
 class Envelope(_message.Message):
-    __slots__ = ("to", "hello", "welcome", "announce_again", "send_whole", "form_delta", "announce", "ready", "settled", "progress", "leaving", "died", "beat", "change", "form", "refused", "evict", "teach")
+    __slots__ = ("to", "hello", "welcome", "announce_again", "send_whole", "form_delta", "announce", "ready", "settled", "progress", "leaving", "died", "beat", "host_report", "change", "form", "refused", "evict", "teach", "job_state")
     TO_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
@@ -46,11 +74,13 @@ class Envelope(_message.Message):
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     DIED_FIELD_NUMBER: _ClassVar[int]
     BEAT_FIELD_NUMBER: _ClassVar[int]
+    HOST_REPORT_FIELD_NUMBER: _ClassVar[int]
     CHANGE_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     EVICT_FIELD_NUMBER: _ClassVar[int]
     TEACH_FIELD_NUMBER: _ClassVar[int]
+    JOB_STATE_FIELD_NUMBER: _ClassVar[int]
     to: _containers.RepeatedScalarFieldContainer[str]
     hello: Hello
     welcome: Welcome
@@ -64,12 +94,14 @@ class Envelope(_message.Message):
     leaving: Leaving
     died: Died
     beat: Beat
+    host_report: HostReport
     change: Change
     form: Form
     refused: Refused
     evict: Evict
     teach: Teach
-    def __init__(self, to: _Optional[_Iterable[str]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., announce_again: _Optional[_Union[AnnounceAgain, _Mapping]] = ..., send_whole: _Optional[_Union[SendWhole, _Mapping]] = ..., form_delta: _Optional[_Union[FormDelta, _Mapping]] = ..., announce: _Optional[_Union[Announce, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ..., died: _Optional[_Union[Died, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., change: _Optional[_Union[Change, _Mapping]] = ..., form: _Optional[_Union[Form, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., evict: _Optional[_Union[Evict, _Mapping]] = ..., teach: _Optional[_Union[Teach, _Mapping]] = ...) -> None: ...
+    job_state: JobState
+    def __init__(self, to: _Optional[_Iterable[str]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., announce_again: _Optional[_Union[AnnounceAgain, _Mapping]] = ..., send_whole: _Optional[_Union[SendWhole, _Mapping]] = ..., form_delta: _Optional[_Union[FormDelta, _Mapping]] = ..., announce: _Optional[_Union[Announce, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ..., died: _Optional[_Union[Died, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., host_report: _Optional[_Union[HostReport, _Mapping]] = ..., change: _Optional[_Union[Change, _Mapping]] = ..., form: _Optional[_Union[Form, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., evict: _Optional[_Union[Evict, _Mapping]] = ..., teach: _Optional[_Union[Teach, _Mapping]] = ..., job_state: _Optional[_Union[JobState, _Mapping]] = ...) -> None: ...
 
 class Epoch(_message.Message):
     __slots__ = ("boot", "counter")
@@ -316,3 +348,87 @@ class Teach(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     epoch: Epoch
     def __init__(self, epoch: _Optional[_Union[Epoch, _Mapping]] = ...) -> None: ...
+
+class LaunchRule(_message.Message):
+    __slots__ = ("name", "fewest", "most", "max_restarts", "join", "last_call")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FEWEST_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    MAX_RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    JOIN_FIELD_NUMBER: _ClassVar[int]
+    LAST_CALL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    fewest: int
+    most: int
+    max_restarts: int
+    join: float
+    last_call: float
+    def __init__(self, name: _Optional[str] = ..., fewest: _Optional[int] = ..., most: _Optional[int] = ..., max_restarts: _Optional[int] = ..., join: _Optional[float] = ..., last_call: _Optional[float] = ...) -> None: ...
+
+class HostReport(_message.Message):
+    __slots__ = ("host", "slots", "rule", "node_rank", "address", "port", "round", "stand", "again", "sessions", "training", "finished", "reason", "known")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    NODE_RANK_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    STAND_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    slots: int
+    rule: LaunchRule
+    node_rank: int
+    address: str
+    port: int
+    round: int
+    stand: Stand
+    again: str
+    sessions: bool
+    training: bool
+    finished: bool
+    reason: str
+    known: JobState
+    def __init__(self, host: _Optional[str] = ..., slots: _Optional[int] = ..., rule: _Optional[_Union[LaunchRule, _Mapping]] = ..., node_rank: _Optional[int] = ..., address: _Optional[str] = ..., port: _Optional[int] = ..., round: _Optional[int] = ..., stand: _Optional[_Union[Stand, str]] = ..., again: _Optional[str] = ..., sessions: _Optional[bool] = ..., training: _Optional[bool] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ..., known: _Optional[_Union[JobState, _Mapping]] = ...) -> None: ...
+
+class Place(_message.Message):
+    __slots__ = ("host", "first_rank", "slots")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    FIRST_RANK_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    first_rank: int
+    slots: int
+    def __init__(self, host: _Optional[str] = ..., first_rank: _Optional[int] = ..., slots: _Optional[int] = ...) -> None: ...
+
+class JobState(_message.Message):
+    __slots__ = ("name", "round", "phase", "places", "master_addr", "master_port", "restarts", "sessions", "training", "finished", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    MASTER_ADDR_FIELD_NUMBER: _ClassVar[int]
+    MASTER_PORT_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    round: int
+    phase: JobPhase
+    places: _containers.RepeatedCompositeFieldContainer[Place]
+    master_addr: str
+    master_port: int
+    restarts: int
+    sessions: bool
+    training: bool
+    finished: bool
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., round: _Optional[int] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., places: _Optional[_Iterable[_Union[Place, _Mapping]]] = ..., master_addr: _Optional[str] = ..., master_port: _Optional[int] = ..., restarts: _Optional[int] = ..., sessions: _Optional[bool] = ..., training: _Optional[bool] = ..., finished: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...

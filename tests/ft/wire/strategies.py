@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from hypothesis import strategies as st
 
+from pycomms.ft.core.launch import HostReport, JobState, Phase, Place, Rule, Stand
 from pycomms.ft.core.messages import (
     Announce,
     Beat,
@@ -67,6 +69,50 @@ forms = st.builds(
     reason=words,
 )
 
+# Numbers that a double holds exactly, so that they come back as they were.
+spans = st.integers(0, 2**20).map(lambda quarters: timedelta(seconds=quarters / 4))
+rules = st.builds(
+    Rule,
+    name=texts(20, least=0),
+    fewest=st.integers(1, 5),
+    most=st.integers(5, 9),
+    max_restarts=st.integers(0, 99),
+    join=spans,
+    last_call=spans,
+)
+ports = st.integers(0, 2**16 - 1)
+jobs = st.builds(
+    JobState,
+    name=texts(20, least=0),
+    round=counts,
+    phase=st.sampled_from(Phase),
+    places=st.lists(st.builds(Place, host=texts(20), first_rank=slots, slots=st.integers(1, 9)), max_size=3).map(tuple),
+    master_addr=texts(20, least=0),
+    master_port=ports,
+    restarts=st.integers(0, 99),
+    sessions=st.booleans(),
+    training=st.booleans(),
+    finished=st.booleans(),
+    reason=words,
+)
+reports = st.builds(
+    HostReport,
+    host=texts(20),
+    slots=st.integers(1, 9),
+    rule=rules,
+    node_rank=st.none() | st.integers(0, 9),
+    address=texts(20, least=0),
+    port=ports,
+    round=counts,
+    stand=st.sampled_from(Stand),
+    again=words,
+    sessions=st.booleans(),
+    training=st.booleans(),
+    finished=st.booleans(),
+    reason=words,
+    known=st.none() | jobs,
+)
+
 messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Hello, host=texts(20), instance=texts(20), nonce=texts(20, least=0), version=st.integers(1, 2**32 - 1)),
     st.builds(Welcome, boot=counts),
@@ -110,6 +156,8 @@ messages: st.SearchStrategy[Message] = st.one_of(
     st.builds(Refused, member=members, verdict=st.sampled_from(Verdict), reason=words),
     st.builds(Evict, member=members, reason=words),
     st.builds(Teach, epoch=epochs),
+    jobs,
+    reports,
 )
 
 
