@@ -11,6 +11,7 @@ USAGE = 4
 _SUBCOMMANDS = {
     "fr": ("pycomms.flight_recorder._command", "flight recorder: what the ranks of a job did, and why it stopped"),
     "coordinator": ("pycomms.ft.coordinator._command", "says who is in a job whose members may die and come"),
+    "run": ("pycomms.ft.run._command", "start the workers of a job, and those that die again: torchrun's options"),
 }
 
 

@@ -278,3 +278,8 @@ def membership() -> Membership:
 def set_in_environment(variables: Mapping[str, str]) -> None:
     """For libraries that look there, as they do under torchrun."""
     os.environ.update(variables)
+
+
+def inherited() -> dict[str, str]:
+    """All of the environment, for those who start other programs."""
+    return dict(os.environ)

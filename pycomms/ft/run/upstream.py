@@ -1,0 +1,147 @@
+"""The agent's one connection to the coordinator: begun again whenever it ends, without harm to anybody. For the event
+loop; grpc itself is imported beside it, for that takes longer than all else that an agent does at its start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from pycomms.ft.coordinator import calls
+from pycomms.ft.coordinator.auth import proof
+from pycomms.ft.core.messages import Beat
+from pycomms.ft.core.timeouts import Timeouts
+from pycomms.ft.wire import Envelope, Hello, Welcome, WireError, decode, encode
+
+_FIRST_PAUSE = 0.005
+_HOPELESS = ("UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED")
+_KEPT = 10_000
+_LEAVE_WITHIN = 1.0
+
+
+class Refused(Exception):
+    """The coordinator does not want this host, and will not: a wrong token, another version."""
+
+
+class Upstream:
+    """``heard`` gets each message as bytes and as what they mean; ``up`` is called at each new connection, before
+    anything is heard on it."""
+
+    def __init__(
+        self,
+        host: str,
+        target: str,
+        token: bytes,
+        timeouts: Timeouts,
+        tls: calls.Tls | None = None,
+        *,
+        up: Callable[[], None],
+        heard: Callable[[bytes, Envelope], None],
+        complain: Callable[[str], None],
+    ) -> None:
+        self._host, self._target, self._token, self._timeouts, self._tls = host, target, token, timeouts, tls
+        self._hello = encode(Hello(host=host, instance=secrets.token_hex(8)))
+        self._beat = encode(Beat(host=host))
+        self._up, self._heard, self._complain = up, heard, complain
+        self._words: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._kept: list[bytes] = []
+        self.connected = False
+        self._leaving = False
+
+    def send(self, envelope: bytes, *, keep: bool = False) -> None:
+        """Now, or with ``keep`` as soon as there is a connection again; otherwise it is lost without one."""
+        if self.connected:
+            self._words.put_nowait(envelope)
+        elif keep and len(self._kept) < _KEPT:
+            self._kept.append(envelope)
+
+    async def run(self) -> None:
+        """Until it is cancelled, or has left. Raises Refused, but only where there was never a connection."""
+        module = await asyncio.to_thread(import_module, "grpc.aio")
+        was_welcome = False
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                if await self._one(module):
+                    was_welcome, pause = True, _FIRST_PAUSE
+            except Refused as error:
+                if not was_welcome:
+                    raise
+                self._complain(str(error))
+            if self._leaving:
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, self._timeouts.reconnect.total_seconds())
+
+    async def _one(self, module: Any) -> bool:
+        """One connection, from its beginning to its end. False: there was none."""
+        grpc_error = import_module("grpc").RpcError
+        channel = calls.channel(module, self._target, self._timeouts, self._tls)
+        talking: asyncio.Task[None] | None = None
+        try:
+            call = calls.attach(channel)(metadata=proof(self._token, calls.ATTACH, self._host, time.time()))
+            await call.write(self._hello)
+            first = await call.read()
+            if not isinstance(first, bytes):
+                return False
+            self._expect_welcome(first)
+            self._words = asyncio.Queue()
+            self.connected = True
+            kept, self._kept = self._kept, []
+            self._up()
+            for envelope in kept:
+                self._words.put_nowait(envelope)
+            talking = asyncio.ensure_future(self._talk(call, grpc_error))
+            while isinstance(data := await call.read(), bytes):
+                self._hear(data)
+            return True
+        except grpc_error as error:
+            if error.code().name in _HOPELESS:
+                raise Refused(f"the coordinator at {self._target}: {error.code().name}: {error.details()}") from error
+            return self.connected
+        finally:
+            self.connected = False
+            if talking is not None:
+                talking.cancel()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(channel.close(), _LEAVE_WITHIN)
+
+    def _expect_welcome(self, data: bytes) -> None:
+        try:
+            message: object = decode(data).message
+        except WireError as error:
+            message = error
+        if not isinstance(message, Welcome):
+            raise Refused(f"{self._target} answers {message}, expected a Welcome: is it a coordinator?")
+
+    def _hear(self, data: bytes) -> None:
+        try:
+            envelope = decode(data)
+        except WireError as error:
+            self._complain(f"the coordinator says what makes no sense: {error}")
+            return
+        self._heard(data, envelope)
+
+    async def _talk(self, call: Any, grpc_error: type[Exception]) -> None:
+        beat = self._timeouts.beat.total_seconds()
+        with suppress(grpc_error):
+            while True:
+                try:
+                    envelope = await asyncio.wait_for(self._words.get(), beat)
+                except asyncio.TimeoutError:
+                    envelope = self._beat
+                if envelope is None:
+                    await call.done_writing()
+                    return
+                await call.write(envelope)
+
+    def leave(self) -> None:
+        """Ends the connection after what was said; `run` returns when the coordinator has heard all."""
+        self._leaving = True
+        if self.connected:
+            self._words.put_nowait(None)

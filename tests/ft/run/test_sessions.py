@@ -1,0 +1,232 @@
+"""Workers that use pycomms.ft: only the one that has died is started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from pycomms.ft.coordinator.auth import make_token
+from pycomms.ft.core.messages import (
+    Announce,
+    Beat,
+    Change,
+    Died,
+    EpochId,
+    Evict,
+    Leaving,
+    MemberId,
+    Refused,
+    Settled,
+    Verdict,
+)
+
+from ._fake_coordinator import FakeCoordinator
+from ._running import Running, wait_for
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    make_token(tmp_path / "token")
+    return tmp_path / "token"
+
+
+@pytest.fixture
+def coordinator(token: Path) -> Iterator[FakeCoordinator]:
+    with FakeCoordinator(token) as coordinator:
+        yield coordinator
+
+
+def options(coordinator: FakeCoordinator, token: Path, *more: str) -> tuple[str, ...]:
+    return (f"--coordinator={coordinator.address}", f"--token-file={token}", "--no-prefix", *more)
+
+
+TRAIN = """
+    import os, signal, sys
+    from tests.ft.run.member import *
+    from pycomms.ft.core.messages import Change
+    member = Member()
+    member.announce()
+    member.settle()
+    print("rank", SLOT, "start", INCARNATION, "pid", os.getpid(), flush=True)
+    member.hear(Change)
+    member.leave()
+"""
+
+
+def pid_of(job: Running, rank: int, start: int) -> int:
+    return int(job.line(rf"rank {rank} start {start} pid (\d+)")[1])
+
+
+def end_all(coordinator: FakeCoordinator, count: int) -> None:
+    """Tells the members that live to end, when there are so many."""
+
+    def living() -> set[MemberId]:
+        heard = list(coordinator.heard)
+        dead = {one.member for one in heard if isinstance(one, Died)}
+        return {one.member for one in heard if isinstance(one, Announce)} - dead
+
+    assert wait_for(lambda: len(living()) == count), living()
+    for member in living():
+        coordinator.send(member.host, Change(epoch=EpochId(1, 1), reason="end"), (member.nonce,))
+
+
+def test_only_the_dead_one_is_started_again(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
+    with Running(tmp_path, TRAIN, *options(coordinator, token, "--nproc-per-node=3", "--json")) as job:
+        coordinator.wait(Settled, 3)
+        pids = [pid_of(job, rank, 0) for rank in range(3)]
+        os.kill(pids[1], signal.SIGKILL)
+        (died,) = coordinator.wait(Died)
+        assert died.how == "signal 9 (SIGKILL)"
+        announced = coordinator.wait(Announce, 4)
+        assert died.member == next(one.member for one in announced if one.pid == pids[1])
+        assert announced[3].slot == 1
+        assert announced[3].member.nonce not in {one.member.nonce for one in announced[:3]}
+        coordinator.wait(Settled, 4)
+        again = pid_of(job, 1, 1)
+        assert {pids[0], pids[2], again} <= set(job.processes())
+        end_all(coordinator, 3)
+        assert job.end() == 0
+        summary = job.summary()
+    assert len(coordinator.wait(Leaving, 3)) == 3
+    assert (summary["replaced"], summary["rounds"], len(summary["deaths"])) == (1, 1, 1)
+    assert summary["deaths"][0]["settled"]
+
+
+def test_evict_ends_a_worker_that_does_not_answer(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
+    with Running(tmp_path, TRAIN, *options(coordinator, token, "--nproc-per-node=2")) as job:
+        announced = coordinator.wait(Announce, 2)
+        coordinator.wait(Settled, 2)
+        os.kill(announced[0].pid, signal.SIGSTOP)
+        member = announced[0].member
+        coordinator.send(member.host, Evict(member=member, reason="it does not answer"))
+        (died,) = coordinator.wait(Died)
+        assert died.member == member
+        job.line(rf"rank {announced[0].slot} is ended: it does not answer")
+        coordinator.wait(Settled, 3)
+        end_all(coordinator, 2)
+        assert job.end() == 0
+
+
+def test_one_that_dies_again_and_again_ends_the_job(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
+    script = TRAIN.replace("member.hear(Change)", "sys.exit(3) if SLOT == 1 else member.hear(Change)")
+    with Running(tmp_path, script, *options(coordinator, token, "--nproc-per-node=2", "--max-restarts=2")) as job:
+        assert job.end() == 1
+        job.line(r"the job has failed: rank 1 has ended with exit code 3; its slot has been started again 2 times")
+        assert len(coordinator.wait(Died, 3, lambda died: died.how == "exit code 3")) == 3
+        assert job.count("rank 0 start") == 1
+
+
+def test_with_min_ranks_the_others_go_on_without_it(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
+    script = TRAIN.replace("member.hear(Change)", "sys.exit(3) if SLOT == 1 else member.hear(Change)")
+    more = ("--nproc-per-node=2", "--max-restarts=1", "--min-ranks=1")
+    with Running(tmp_path, script, *options(coordinator, token, *more)) as job:
+        job.line("after 1 restarts; its slot stays empty")
+        end_all(coordinator, 1)
+        assert job.end() == 0
+
+
+def test_when_the_training_is_over_nobody_is_started_again(
+    tmp_path: Path, coordinator: FakeCoordinator, token: Path
+) -> None:
+    script = TRAIN.replace("member.leave()", "os.kill(os.getpid(), signal.SIGKILL) if SLOT else member.leave()")
+    script = script.replace(
+        "member.hear(Change)", "member.hear(Change); print('told', flush=True); SLOT or sys.exit(member.leave())"
+    )
+    with Running(tmp_path, script, *options(coordinator, token, "--nproc-per-node=2")) as job:
+        announced = coordinator.wait(Announce, 2)
+        coordinator.wait(Settled, 2)
+        one, other = sorted(announced, key=lambda message: message.slot or 0)
+        coordinator.send(one.member.host, Change(epoch=EpochId(1, 1)), (one.member.nonce,))
+        coordinator.wait(Leaving)
+        assert wait_for(lambda: not Path(f"/proc/{one.pid}").exists())
+        coordinator.send(other.member.host, Change(epoch=EpochId(1, 1)), (other.member.nonce,))
+        assert job.end() == 0
+        job.line("rank 1 has ended with signal 9 .*; the training was over")
+        assert len(coordinator.wait(Announce)) == 2
+
+
+def test_a_membership_that_cannot_be_saved_starts_all_again(
+    tmp_path: Path, coordinator: FakeCoordinator, token: Path
+) -> None:
+    script = """
+        import sys
+        from tests.ft.run.member import *
+        from pycomms.ft.core.messages import Change, Refused
+        member = Member()
+        member.announce()
+        member.settle()
+        if INCARNATION == 0:
+            print("refused:", member.hear(Refused).reason, flush=True)
+            sys.exit(1)
+        member.leave()
+    """
+    with Running(tmp_path, script, *options(coordinator, token, "--nproc-per-node=2", "--json")) as job:
+        announced = coordinator.wait(Announce, 2)
+        coordinator.wait(Settled, 2)
+        for one in announced:
+            refused = Refused(member=one.member, verdict=Verdict.ENDED, reason="too few for too long")
+            coordinator.send(one.member.host, refused, (one.member.nonce,))
+        assert job.end() == 0
+        job.line("exit code 1: too few for too long: all workers are started again")
+        assert job.summary()["rounds"] == 2
+
+
+def test_a_coordinator_that_goes_and_comes_back_harms_nobody(tmp_path: Path, token: Path) -> None:
+    again = "member.hear(AnnounceAgain); member.announce(EPOCH); member.hear(Change)"
+    script = TRAIN.replace("member.hear(Change)", again)
+    script = script.replace("import Change", "import Change\n    from pycomms.ft.wire import AnnounceAgain")
+    with ExitStack() as stack:
+        with FakeCoordinator(token) as first:
+            job = stack.enter_context(Running(tmp_path, script, *options(first, token, "--nproc-per-node=2")))
+            first.wait(Settled, 2)
+            pids = {one.pid for one in first.wait(Announce, 2)}
+        second = stack.enter_context(FakeCoordinator(token, first.port))
+        announced = second.wait(Announce, 2)
+        assert {one.pid for one in announced} == pids
+        assert all(one.epoch is not None for one in announced)
+        end_all(second, 2)
+        assert job.end() == 0
+
+
+def test_the_host_is_heard_of_while_nothing_happens(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
+    with Running(tmp_path, TRAIN, *options(coordinator, token, "--recovery-deadline=2")) as job:
+        coordinator.wait(Settled)
+        coordinator.wait(Beat, 3)
+        end_all(coordinator, 1)
+        assert job.end() == 0
+
+
+def test_a_wrong_token_is_told_at_once(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
+    other = tmp_path / "other"
+    make_token(other)
+    with Running(tmp_path, TRAIN, *options(coordinator, other)) as job:
+        assert job.end() == 1
+        job.line("UNAUTHENTICATED: .* has another token")
+
+
+def test_a_stranger_at_the_agents_socket_is_refused(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
+    script = """
+        from tests.ft.run.member import *
+        from tests.ft.run import member as module
+        member = Member()
+        member.announce()
+        member.settle()
+        module.ME = MemberId(ME.host, "somebody")
+        try:
+            stranger = Member()
+            stranger.announce()
+            stranger.hear(Message)
+        except ConnectionError:
+            print("closed")
+        member.leave()
+    """
+    with Running(tmp_path, script, *options(coordinator, token)) as job:
+        assert job.end() == 0
+        job.line("^closed")
+        job.line("somebody who is no worker of this host has connected")
+    assert len(coordinator.wait(Announce)) == 1
