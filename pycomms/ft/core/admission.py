@@ -8,6 +8,8 @@ from pycomms.ft.core.messages import Announce, Evict, MemberId, Verdict
 from pycomms.ft.core.phases import Cause, Phase
 from pycomms.ft.core.roster import Gone, Member, State
 
+NOBODY_JOINS = "others are done: nobody joins any more"
+
 
 def announce(job: Job, event: Announce) -> None:
     job.min_ranks = max(job.min_ranks, event.min_ranks)
@@ -22,6 +24,13 @@ def announce(job: Job, event: Announce) -> None:
         refuse_stale(job, event.member)
     else:
         _again(job, member, event)
+
+
+def close(job: Job) -> None:
+    """Whoever waits is not let in any more."""
+    for member in list(job.roster.waiting):
+        job.roster.remove(member, None)
+        job.refuse(member, Verdict.ENDED, NOBODY_JOINS)
 
 
 def refuse_stale(job: Job, member: MemberId) -> None:
@@ -58,7 +67,7 @@ def _again(job: Job, member: Member, event: Announce) -> None:
 
 def _newcomer(job: Job, event: Announce) -> None:
     if job.finishing:
-        job.refuse(event.member, Verdict.ENDED, "others are done: nobody joins any more")
+        job.refuse(event.member, Verdict.ENDED, NOBODY_JOINS)
         return
     refusal = _refusal(job, event)
     if refusal is not None:

@@ -29,7 +29,7 @@ class Job:
             other=max(times.operation.total_seconds(), self.gather),
             first=self.rejoin,
         )
-        self.resumed = resumed
+        self.resumed = resumed  # there were epochs before, as far as is known
         self.min_ranks = rule.min_ranks
         self.finishing = False  # a member is done
 
@@ -116,7 +116,7 @@ class Job:
     def end(self, reason: str) -> None:
         self.move(Cause.OVER, reason)
         self.muster = None
-        for member in self.roster.living:
+        for member in {**self.roster.living, **self.lessons.announced}:
             self.refuse(member, Verdict.ENDED, reason)
 
     def lose(self, member: MemberId, gone: Gone) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pycomms.ft.core.messages import Announce, EpochId, MemberId, Ready, Seat
 
 ASKED = 3  # hosts that are asked for the same seats: each answers with all of them
@@ -23,7 +25,7 @@ class Lessons:
             self._asked.clear()
 
     def announce(self, announce: Announce) -> None:
-        self.announced[announce.member] = announce
+        self.announced[announce.member] = replace(announce, seats=())
         self._missed.discard(announce.member)
         epoch = announce.epoch
         if epoch is None:

@@ -228,7 +228,10 @@ class Refused:
 
 @dataclass(frozen=True, kw_only=True)
 class Evict:
-    """A host is to end a member that does not answer: SIGKILL, for it may come back otherwise."""
+    """A host is to end a member that does not answer: SIGKILL, for it may come back otherwise.
+
+    It answers with `Died`, also where there is no such process any more.
+    """
 
     member: MemberId
     reason: str

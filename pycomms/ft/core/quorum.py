@@ -28,6 +28,8 @@ from pycomms.ft.core.roster import Gone, State
 from pycomms.ft.core.rule import Outgoing, Rule
 from pycomms.ft.core.view import MemberView, View
 
+ALL_DONE = "all members are done"
+
 
 class Quorum:
     """Not thread-safe.
@@ -163,17 +165,20 @@ class Quorum:
     def _leaving(self, event: Leaving) -> None:
         """Whoever is done is not missed: the others come to their end by themselves, or find that it is gone."""
         job = self._job
-        if event.member not in job.roster.living:
-            return
         if event.reason != DONE:
             admission.member_died(job, event.member, f"it left: {event.reason}")
             return
-        job.lose(event.member, Gone(how="it is done", certain=True))
-        if event.member in job.ranks and not job.finishing:
+        gone = Gone(how="it is done", certain=True)
+        if event.member in job.roster.living:
+            job.lose(event.member, gone)
+        else:
+            relearning.died(job, event.member, gone.how)
+            job.roster.bury(event.member, gone)
+        if not job.finishing:
             job.finishing = True
-            for member in list(job.roster.waiting):
-                job.roster.remove(member, None)
-                job.refuse(member, Verdict.ENDED, "others are done: nobody joins any more")
+            admission.close(job)
+            if job.phase is Phase.GATHERING:  # others may still come and tell of their epoch
+                job.since, job.wake = job.now, job.now + job.gather
 
     def _progress(self, event: Progress) -> None:
         member = self._job.roster.living.get(event.member)
@@ -191,7 +196,9 @@ class Quorum:
         job = self._job
         job.wake = None
         over = job.now >= job.since + job.rejoin
-        if job.phase is Phase.GATHERING:
+        if job.phase is Phase.GATHERING and job.finishing:
+            job.end(ALL_DONE)
+        elif job.phase is Phase.GATHERING:
             if forming.may_begin(job):
                 forming.try_to_form(job)
             if job.phase is Phase.GATHERING:
@@ -213,15 +220,17 @@ class Quorum:
         job = self._job
         if job.phase is Phase.RELEARNING and job.lessons.complete:
             relearning.adopt(job)
-        if job.finishing and not any(member in job.roster.living for member in job.ranks):
+        if job.finishing and not relearning.is_open(job) and not any(one in job.roster.living for one in job.ranks):
             if job.phase not in DECIDED:
-                job.end("all members are done")
+                job.end(ALL_DONE)
             return
         if job.phase is Phase.FORMING and not job.unsettled:
             job.move(Cause.SETTLED, "all members have settled")
         if job.phase is Phase.STABLE and job.roster.waiting:
             self._let_in()
-        if job.phase is Phase.GATHERING:
+        if job.phase is Phase.GATHERING and job.finishing:
+            job.end(ALL_DONE)
+        elif job.phase is Phase.GATHERING:
             if forming.may_begin(job):
                 forming.try_to_form(job)
         elif job.muster is not None and not job.muster.awaited:

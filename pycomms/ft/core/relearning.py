@@ -38,6 +38,7 @@ def hear_ready(job: Job, event: Ready) -> None:
 
 def died(job: Job, member: MemberId, how: str) -> None:
     if is_open(job):
+        job.resumed = True  # nobody has announced it here: the job is older than this coordinator
         job.lessons.lose(member, how)
 
 
@@ -55,6 +56,7 @@ def start(job: Job, epoch: EpochId) -> None:
     for newcomer in job.roster.waiting.values():
         lessons.announce(_announcement(newcomer, None))
     job.muster = None
+    job.unsettled.clear()
     job.move(
         Cause.TAUGHT, f"a member is in epoch {epoch.boot}.{epoch.counter}, which is not known here", wait=job.gather
     )
@@ -171,3 +173,4 @@ def _catch_up(job: Job) -> None:
         member = job.roster.living.get(event.member)
         if member is not None and member.id in job.ranks and event.epoch >= job.epoch:
             changing.ready(job, member, event)
+    job.lessons = Lessons()

@@ -90,10 +90,14 @@ def small_plan(rng: random.Random, settings: Settings, seconds: float) -> list[F
     return faults
 
 
+def bursts_of(failures: int) -> int:
+    return max(1, round(failures / 50))
+
+
 def large_plan(rng: random.Random, settings: Settings, failures: int, seconds: float) -> list[Fault]:
     """So many members that die, in bursts, and everything else now and then."""
     faults: list[Fault] = []
-    bursts = max(1, min(failures, round(failures / 30)))
+    bursts = bursts_of(failures)
     left = failures
     for burst in range(bursts):
         at = seconds * (burst + rng.uniform(0.2, 0.8)) / bursts

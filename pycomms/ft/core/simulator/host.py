@@ -97,6 +97,8 @@ class Host:
         elif isinstance(notice, Evict):
             if notice.member in self.members:
                 self._world.kill(notice.member, "evicted")
+            else:
+                self.say(Died(member=notice.member, how="there is no such process"))
         elif isinstance(to, MemberId) and to in self.members:
             self.members[to].hear(notice)
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from pycomms.ft.core.phases import Phase
 from pycomms.ft.core.simulator.checks import ViolationError
-from pycomms.ft.core.simulator.faults import Fault, large_plan, small_plan
+from pycomms.ft.core.simulator.faults import Fault, bursts_of, large_plan, small_plan
 from pycomms.ft.core.simulator.settings import Settings
 from pycomms.ft.core.simulator.world import World
 from pycomms.ft.core.timeouts import derive
@@ -63,12 +63,12 @@ def small(seed: int) -> Schedule:
 
 
 def large(seed: int, members: int, failures: int) -> Schedule:
-    """Members on hosts of 8, that die in bursts 20 s after each other."""
+    """Members on hosts of 8, that die in bursts 30 s after each other."""
     rng = random.Random(f"{seed} schedule")
     settings = Settings(
-        members=members, min_ranks=members // 2, ranks_per_host=min(8, members), compute=2.0, respawn=2.0
+        members=members, min_ranks=members // 2, ranks_per_host=min(8, members), compute=5.0, respawn=2.0
     )
-    seconds = 20.0 * max(1, round(failures / 30))
+    seconds = 30.0 * bursts_of(failures)
     faults = large_plan(rng, settings, failures, seconds)
     return Schedule(seed=seed, settings=settings, faults=tuple(faults), seconds=seconds)
 
