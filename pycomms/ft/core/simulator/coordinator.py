@@ -38,14 +38,16 @@ class Coordinator:
     def receive(self, events: list[Event]) -> None:
         if not self.is_up:
             return
+        began = time.process_time()
         for event in events:
             if isinstance(event, Died):
                 self._dead.add(event.member)
-            began = time.process_time()
             out = self.quorum.apply(self._world.loop.now, event)
-            self.seconds += time.process_time() - began
             if out:
+                self.seconds += time.process_time() - began
                 self._send(out)
+                began = time.process_time()
+        self.seconds += time.process_time() - began
         self._schedule()
 
     def stop(self) -> None:
@@ -59,9 +61,9 @@ class Coordinator:
             self._schedule()
 
     def _send(self, out: list[Outgoing]) -> None:
-        form = next((one.notice for one in out if isinstance(one.notice, Form)), None)
-        if form is not None and (self._newest is None or form.epoch > self._newest):
-            self._announced(form)
+        for form in {id(one.notice): one.notice for one in out if isinstance(one.notice, Form)}.values():
+            if self._newest is None or form.epoch > self._newest:
+                self._announced(form)
         self._world.count_notices(out)
         for one in out:
             host = one.to if isinstance(one.to, str) else one.to.host

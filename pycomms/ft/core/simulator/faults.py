@@ -91,7 +91,7 @@ def small_plan(rng: random.Random, settings: Settings, seconds: float) -> list[F
 
 
 def bursts_of(failures: int) -> int:
-    return max(1, round(failures / 50))
+    return max(1, round(failures / 100))
 
 
 def large_plan(rng: random.Random, settings: Settings, failures: int, seconds: float) -> list[Fault]:

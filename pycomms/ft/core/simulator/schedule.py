@@ -66,7 +66,12 @@ def large(seed: int, members: int, failures: int) -> Schedule:
     """Members on hosts of 8, that die in bursts 30 s after each other."""
     rng = random.Random(f"{seed} schedule")
     settings = Settings(
-        members=members, min_ranks=members // 2, ranks_per_host=min(8, members), compute=5.0, respawn=2.0
+        members=members,
+        min_ranks=members // 2,
+        ranks_per_host=min(8, members),
+        compute=5.0,
+        respawn=2.0,
+        timeouts=derive(timedelta(seconds=10), beat=timedelta(milliseconds=800)),
     )
     seconds = 30.0 * bursts_of(failures)
     faults = large_plan(rng, settings, failures, seconds)
