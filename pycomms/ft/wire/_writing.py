@@ -53,7 +53,12 @@ FIELDS: Mapping[type, str] = {
     JobState: "job_state",
 }
 
-STANDINGS = {Standing.FRESH: pb.FRESH, Standing.LOADED: pb.LOADED, Standing.HOLLOW: pb.HOLLOW}
+STANDINGS = {
+    Standing.FRESH: pb.FRESH,
+    Standing.LOADED: pb.LOADED,
+    Standing.TRAINED: pb.TRAINED,
+    Standing.HOLLOW: pb.HOLLOW,
+}
 VERDICTS = {
     Verdict.FULL: pb.FULL,
     Verdict.STALE: pb.STALE,

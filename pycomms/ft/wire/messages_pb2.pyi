@@ -13,6 +13,7 @@ class Standing(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FRESH: _ClassVar[Standing]
     LOADED: _ClassVar[Standing]
     HOLLOW: _ClassVar[Standing]
+    TRAINED: _ClassVar[Standing]
 
 class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -42,6 +43,7 @@ STANDING_UNSPECIFIED: Standing
 FRESH: Standing
 LOADED: Standing
 HOLLOW: Standing
+TRAINED: Standing
 VERDICT_UNSPECIFIED: Verdict
 FULL: Verdict
 STALE: Verdict

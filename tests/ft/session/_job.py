@@ -143,6 +143,9 @@ class Job:
     def heard(self, what: str, slot: int | None = None) -> list[Any]:
         return [one.value for one in self.said if one.what == what and slot in (None, one.slot)]
 
+    def has_heard(self, what: str, times: int) -> Callable[[], bool]:
+        return lambda: len(self.heard(what)) >= times
+
     def _step(self, deadline: float) -> bool:
         living = [one for one in self._members.values() if not one.is_gone]
         if not living:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 import pycomms
 from pycomms import ft
+from pycomms.ft import _restore
 from pycomms.ft._membership import Identity
 from pycomms.ft._membership import Membership as Elastic
 from pycomms.ft._start import group_of_one
@@ -32,7 +34,7 @@ class Plan:
 
     Attributes:
         deaths: (member's nonce, step, moment): "forward", "backward", "before_vote", "after_vote".
-        stops: the step behind which all wait until the test has let somebody in. (Not by a clock: by what they say.)
+        holds: steps behind which all wait until the test has let somebody in.
     """
 
     until: int = 12
@@ -44,6 +46,7 @@ class Plan:
     micro_batches: int | None = None
     deadline: timedelta = timedelta(seconds=10)
     deaths: tuple[tuple[str, int, str], ...] = ()
+    holds: tuple[int, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -85,6 +88,24 @@ def lose_answer_of_vote(session: ft.Session, doubtful: int) -> None:
     session._vote = failing  # type: ignore[method-assign]
 
 
+def await_change(session: ft.Session) -> None:
+    """Until the coordinator wants something: the test lets somebody in."""
+    deadline = time.monotonic() + 60
+    while session._membership.change is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError("nobody has come")
+        os.sched_yield()
+
+
+def die_restoring(part: str) -> None:
+    """This process dies in the middle of serving a state ("_stage") or of fetching one ("_fetch")."""
+
+    def dying(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(_restore, part, dying)
+
+
 def train(link: PipeLink, member: MemberId, slot: int, say: Callable[[str, Any], None], plan: Plan) -> None:
     """Says ("loss", (step, loss)), ("used", (step, indices)) of committed steps, and ("weights", …) at the end."""
     torch.set_num_threads(1)
@@ -114,6 +135,9 @@ def train(link: PipeLink, member: MemberId, slot: int, say: Callable[[str, Any],
         world=plan.world,
         micro_batches=plan.micro_batches,
     )
+    for nonce, part in plan.extra.get("die_restoring", ()):
+        if nonce == member.nonce:
+            die_restoring(part)
     doubt = plan.extra.get("doubt")
     if doubt is not None and doubt[0] == member.nonce:
         lose_answer_of_vote(session, doubt[1])
@@ -135,11 +159,9 @@ def train(link: PipeLink, member: MemberId, slot: int, say: Callable[[str, Any],
             say("step", (step.number, step.world, losses, used))
         if step.reason:
             say("reason", (step.number, step.committed, step.reason))
-        hold = plan.extra.get("hold")
-        if hold == step.number and step.committed:
+        if step.number in plan.holds and step.committed:
             say("holding", step.number)
-            while session._membership.change is None:
-                pass
+            await_change(session)
     sampler.check()
     say("weights", [parameter.detach().numpy().tobytes() for parameter in model.parameters()])
     say("ledger", [tuple(one) for one in sampler.ledger])

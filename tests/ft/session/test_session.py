@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Any
 
@@ -76,9 +77,9 @@ def test_one_dies(moment: str, ddp: bool) -> None:
 
 
 def test_whoever_comes_in_its_place_has_the_state() -> None:
-    plan = Plan(until=10, deaths=(("m2", 3, "backward"),), extra={"hold": 6})
+    plan = Plan(until=10, deaths=(("m2", 3, "backward"),), holds=(6,))
     with Job(train, plan, slots=3) as job:
-        job.run_until(lambda: len(job.heard("holding")) == 2)
+        job.run_until(job.has_heard("holding", 2))
         job.start(1)
         job.run()
     check(job, plan, survivors=3)
@@ -89,6 +90,55 @@ def test_whoever_comes_in_its_place_has_the_state() -> None:
     assert [one.restored for one in newcomer.value] == [True]
     survivors = [one.value for one in job.said if one.what == "recoveries" and one.slot != 1]
     assert all(not one.restored for each in survivors for one in each[1:])
+
+
+@pytest.mark.parametrize("part", ["_fetch", "_stage"])
+def test_a_death_while_a_state_is_fetched_costs_another_try(part: str) -> None:
+    """Of the newcomer itself, or of one that serves it."""
+    dying = "m4" if part == "_fetch" else "m3"
+    plan = Plan(until=10, deaths=(("m2", 3, "backward"),), holds=(6,), extra={"die_restoring": ((dying, part),)})
+    with Job(train, plan, slots=3) as job:
+        job.run_until(job.has_heard("holding", 2))
+        job.start(1)
+        job.run()
+    check(job, plan, survivors=2, schedule={7: [0, 2]})  # who dies serving has not said that it took part
+    left = [0, 2] if part == "_fetch" else [0, 1]
+    assert sorted(steps_of(job)[8]) == left
+    assert len(job.forms) == 4
+
+
+def schedule_of(seed: int) -> tuple[Plan, list[tuple[int, int]]]:
+    """A job of 4 with deaths at random moments, and (step, slot) of those who come in their place."""
+    draw = random.Random(seed)
+    deaths: list[tuple[str, int, str]] = []
+    joins: list[tuple[int, int]] = []
+    names = {slot: f"m{slot + 1}" for slot in range(4)}
+    step, started = 1, 4
+    for _ in range(3):
+        step += draw.randint(2, 4)
+        victim = draw.randrange(4)
+        deaths.append((names[victim], step, draw.choice(MOMENTS)))
+        step += draw.randint(1, 3)
+        joins.append((step, victim))
+        started += 1
+        names[victim] = f"m{started}"
+        step += 1
+    return Plan(until=step + 4, deaths=tuple(deaths), holds=tuple(step for step, _ in joins)), joins
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("first", range(3))
+def test_any_schedule_of_deaths_and_joins(first: int, long: bool) -> None:
+    """Losses and weights are those of an undisturbed run with the same members at the same steps, bit for bit."""
+    for seed in range(first, 20 if long else first + 1, 3):
+        plan, joins = schedule_of(seed)
+        with Job(train, plan, slots=4) as job:
+            for count, (_, slot) in enumerate(joins, 1):
+                job.run_until(job.has_heard("holding", 3 * count))
+                job.start(slot)
+            job.run()
+        died_behind = {step: [0, 1, 2, 3] for _, step, moment in plan.deaths if moment == "after_vote"}
+        check(job, plan, survivors=4, schedule=died_behind)
 
 
 def test_two_die_at_once_and_the_last_one_goes_on() -> None:
