@@ -72,11 +72,15 @@ class Page:
 
     def open(self, file: Path, *, width: int, height: int, dark: bool = False) -> None:
         """Loads a file and waits until it is there."""
+        self.visit(file.resolve().as_uri(), width=width, height=height, dark=dark)
+
+    def visit(self, address: str, *, width: int, height: int, dark: bool = False) -> None:
+        """Loads what is at that address and waits until it is there."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.events.clear()
-        self.call("Page.navigate", url=file.resolve().as_uri())
+        self.call("Page.navigate", url=address)
         while "Page.loadEventFired" not in self.events:
             self._read()
 

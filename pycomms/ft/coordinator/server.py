@@ -110,7 +110,7 @@ class Coordinator:
             self._server = await self._listen()
             if settings.http is not None:
                 self._status = StatusServer(self.snapshot, *settings.http)
-                self.http = self._status.start()
+                self.http = self._start_status(self._status)
         except BaseException:
             await self._stop()
             raise
@@ -171,6 +171,12 @@ class Coordinator:
         await server.start()
         self.address = f"{listen.rpartition(':')[0]}:{port}"
         return server
+
+    def _start_status(self, status: StatusServer) -> str:
+        try:
+            return status.start()
+        except OSError as error:
+            raise ListenError(str(error)) from error
 
     async def _stop(self) -> None:
         self._launching.stop()

@@ -45,7 +45,7 @@ class StatusServer:
         self._listening = threading.Event()
         self._failure: OSError | None = None
         self._stop_request = asyncio.Event()
-        self._open = 0
+        self._open: set[asyncio.Task[None]] = set()
         self._last: Snapshot | None = None
         self._taking: asyncio.Task[Snapshot] | None = None
 
@@ -84,11 +84,17 @@ class StatusServer:
         self._listening.set()
         await self._stop_request.wait()
         server.close()
+        for answering in self._open:
+            answering.cancel()
+        if self._open:
+            await asyncio.wait(self._open, timeout=_ANSWER_WITHIN)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
         try:
-            if self._open > _CONNECTIONS:
+            if len(self._open) > _CONNECTIONS:
                 await _reply(writer, "503 Service Unavailable", _TEXT, "too many connections\n")
                 return
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _REQUEST_WITHIN)
@@ -99,8 +105,10 @@ class StatusServer:
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # whoever asks that way gets no answer
         finally:
-            self._open -= 1
             writer.close()
+            with suppress(OSError, asyncio.TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(writer.wait_closed(), _ANSWER_WITHIN)
+            self._open.discard(task)
 
     async def _page(self, method: str, path: str) -> tuple[str, str, str]:
         if method not in ("GET", "HEAD"):
@@ -126,7 +134,7 @@ class StatusServer:
             return last
         if self._taking is None or self._taking.done():
             self._taking = self._own.create_task(self._fetch())
-        return await asyncio.wait_for(asyncio.shield(self._taking), _ANSWER_WITHIN)
+        return await asyncio.shield(self._taking)
 
     async def _fetch(self) -> Snapshot:
         async def take() -> Snapshot:
