@@ -86,6 +86,7 @@ class SteadyLink:
                 return
             try:
                 self._line.send(data)
+                self._has_announced |= isinstance(event, Announce)
             except LineEnded:  # the thread notices by itself
                 self._line = None
                 self._keep(event)
@@ -189,6 +190,7 @@ class SteadyLink:
                 again.append(self._last)
             for event in (*again, *unsaid):
                 line.send(encode(event))
+                self._has_announced |= isinstance(event, Announce)
             self._unsaid.clear()
             self._line = line
 
@@ -245,9 +247,7 @@ class SteadyLink:
                 self._line.send(encode(message))
 
     def _remember(self, event: Event) -> None:
-        if isinstance(event, Announce):
-            self._has_announced = True
-        elif isinstance(event, (Ready, Settled, Leaving)):
+        if isinstance(event, (Ready, Settled, Leaving)):
             self._last = event
 
     def _keep(self, event: Event) -> None:

@@ -74,7 +74,7 @@ class UnixLine:
             raise LineEnded(f"the agent is gone: {error}") from error
 
     def receive(self) -> list[bytes]:
-        found: list[bytes] = []
+        found = self._unframed(b"")
         while not found:
             # No deadline: a process without news waits for as long as it lives, and close() rings.
             if any(fd == self._bell for fd, _ in self._poll.poll()):
@@ -90,12 +90,15 @@ class UnixLine:
             if not data:
                 self._end()
                 raise LineEnded("the agent has ended the connection")
-            try:
-                found = self._unframer.feed(data)
-            except WireError as error:
-                self._end()
-                raise LineEnded(f"the agent talks nonsense: {error}") from error
+            found = self._unframed(data)
         return found
+
+    def _unframed(self, data: bytes) -> list[bytes]:
+        try:
+            return self._unframer.feed(data)
+        except WireError as error:
+            self._end()
+            raise LineEnded(f"the agent talks nonsense: {error}") from error
 
     def close(self) -> None:
         with self._lock:

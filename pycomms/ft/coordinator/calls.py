@@ -44,8 +44,13 @@ def options(timeouts: Timeouts) -> list[tuple[str, int]]:
         ("grpc.keepalive_time_ms", max(silence // 2, 100)),
         ("grpc.keepalive_timeout_ms", max(silence // 2, 100)),
         ("grpc.http2.max_pings_without_data", 0),
+        # A ping of another kind, of a minute, would stand in the way of those of the keepalive.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.ping_timeout_ms", max(silence // 2, 100)),
         # Each connection stands on its own: no other channel of the process shares its pauses between tries.
         ("grpc.use_local_subchannel_pool", 1),
+        # To connect takes no longer than that either, for whoever is frozen still accepts.
+        ("grpc.min_reconnect_backoff_ms", max(silence, 100)),
         ("grpc.enable_retries", 0),
         ("grpc.enable_http_proxy", 0),
     ]

@@ -28,13 +28,16 @@ class Unframer:
         """The envelopes that are whole now.
 
         Raises:
-            WireError: a length that is 0 or above the limit. The stream is of no use from there on.
+            WireError: a length that is 0 or above the limit. The stream is of no use from there on. Envelopes before it
+                are given back first, and the next call raises.
         """
         self._rest += data
-        found = []
+        found: list[bytes] = []
         at = 0
         while len(self._rest) - at >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._rest, at)
+            if found and not 0 < length <= LIMIT:
+                break
             end = at + _LENGTH.size + _checked(length)
             if len(self._rest) < end:
                 break

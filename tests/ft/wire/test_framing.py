@@ -25,6 +25,13 @@ def test_a_wrong_length_is_refused_before_anything_is_kept(length: int) -> None:
         Unframer().feed(length.to_bytes(4, "little"))
 
 
+def test_what_was_said_before_a_wrong_length_still_counts() -> None:
+    unframer = Unframer()
+    assert unframer.feed(frame(b"one") + bytes(4)) == [b"one"]
+    with pytest.raises(WireError, match=r"frame\.length is '0'"):
+        unframer.feed(b"")
+
+
 def test_nothing_too_long_or_empty_is_framed() -> None:
     for envelope in (b"", bytes(LIMIT + 1)):
         with pytest.raises(WireError, match=r"frame\.length"):
