@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pycomms.ft.core.messages import EpochId
-from pycomms.ft.core.simulator import schedule
+from pycomms.ft.core.simulator import cost, schedule
 from pycomms.ft.core.simulator.__main__ import main
 from pycomms.ft.core.simulator.checks import Observer, ViolationError
 from pycomms.ft.core.simulator.faults import Fault, Kind
@@ -97,3 +97,8 @@ def test_the_report_counts_everything(capsys: pytest.CaptureFixture[str]) -> Non
     assert "3 schedules" in capsys.readouterr().out
     assert main(["--seeds", "1", "--json"]) == 0
     assert '"schedules": 1' in capsys.readouterr().out
+
+
+def test_the_cost_of_a_change_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    cost.main(["--members", "20", "--rounds", "3"])
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == "20"
