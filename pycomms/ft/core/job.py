@@ -81,7 +81,7 @@ class Job:
 
     def is_void(self, epoch: EpochId) -> bool:
         """Whether the coordinator before this one announced it, and nobody could tell who is in it."""
-        return self.epoch is not None and self.void is not None and self.epoch < epoch <= self.void
+        return self.void is not None and epoch <= self.void and self.is_new(epoch)
 
     def is_meant(self, event: Ready) -> bool:
         """Whether the epoch was decided with what the member says now: then it can be in it, and has missed it."""

@@ -18,6 +18,7 @@ class Lessons:
         self.dead: dict[MemberId, str] = {}
         self._missed: set[MemberId] = set()  # of the newest, if its seats are known: not heard, not dead
         self._asked: set[str] = set()
+        self._places: dict[tuple[str, int | None], MemberId] = {}
 
     def hear_of(self, epoch: EpochId) -> None:
         if self.newest is None or epoch > self.newest:
@@ -25,6 +26,12 @@ class Lessons:
             self._asked.clear()
 
     def announce(self, announce: Announce) -> None:
+        place = (announce.member.host, announce.slot)
+        before = self._places.setdefault(place, announce.member)
+        if before != announce.member and announce.slot is not None and announce.epoch is None:
+            # A host starts another in a slot only when it has seen the end of the one before.
+            self._places[place] = announce.member
+            self.lose(before, f"{announce.member.host} has started another in slot {announce.slot}")
         self.announced[announce.member] = replace(announce, seats=())
         self._missed.discard(announce.member)
         epoch = announce.epoch

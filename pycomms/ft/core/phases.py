@@ -19,6 +19,7 @@ class Phase(Enum):
 class Cause(Enum):
     TAUGHT = "taught"  # a member knows a membership that this coordinator does not
     RECALLED = "recalled"  # that membership is known now
+    VOID = "void"  # nobody was ever in it
     ENOUGH = "enough"  # the next membership can be announced
     SETTLED = "settled"  # the last of its members has settled
     BROKEN = "broken"  # somebody died, failed, or wants to join
@@ -34,6 +35,7 @@ TABLE: dict[tuple[Phase, Cause], Phase] = {
     (Phase.TOO_FEW, Cause.TAUGHT): Phase.RELEARNING,
     (Phase.GATHERING, Cause.ENOUGH): Phase.FORMING,
     (Phase.RELEARNING, Cause.RECALLED): Phase.STABLE,
+    (Phase.RELEARNING, Cause.VOID): Phase.GATHERING,
     (Phase.FORMING, Cause.SETTLED): Phase.STABLE,
     (Phase.FORMING, Cause.BROKEN): Phase.CHANGING,
     (Phase.STABLE, Cause.BROKEN): Phase.CHANGING,

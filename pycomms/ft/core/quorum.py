@@ -56,6 +56,8 @@ class Quorum:
             self._too_late(event)
         elif isinstance(event, Died):
             admission.member_died(job, event.member, event.how)
+        elif isinstance(event, Leaving):
+            self._leaving(event)
         elif event.member in job.roster.gone:
             admission.refuse_stale(job, event.member)
         else:
@@ -113,23 +115,23 @@ class Quorum:
             attempts=job.attempts,
         )
 
-    def _living(self, event: Announce | Ready | Settled | Leaving) -> None:
+    def _living(self, event: Announce | Ready | Settled) -> None:
         if isinstance(event, Announce):
             admission.announce(self._job, event)
         elif isinstance(event, Ready):
             self._ready(event)
-        elif isinstance(event, Settled):
-            self._settled(event)
         else:
-            self._leaving(event)
+            self._settled(event)
 
     def _ready(self, event: Ready) -> None:
         job = self._job
         member = job.roster.living.get(event.member)
         if job.is_superseded_by(event.epoch):
             admission.supersede(job, event.member)
-        elif relearning.is_open(job) or (job.is_new(event.epoch) and not job.is_void(event.epoch)):
+        elif job.phase is Phase.RELEARNING or (job.is_new(event.epoch) and not job.is_void(event.epoch)):
             relearning.hear_ready(job, event)
+        elif member is not None and member.state is State.WAITING and job.is_void(event.epoch):
+            member.handle, member.position = event.handle, event.position
         elif member is None or member.state is State.WAITING:
             admission.refuse_stale(job, event.member)
         elif member.evicted:

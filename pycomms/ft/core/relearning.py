@@ -47,8 +47,8 @@ def start(job: Job, epoch: EpochId) -> None:
     if job.phase is Phase.RELEARNING:
         return
     lessons = job.lessons = Lessons()
+    lessons.dead = {member: gone.how for member, gone in job.roster.gone.items() if gone.certain}
     if job.form is not None:
-        lessons.dead.update(job.dead)
         lessons.seats = {job.form.epoch: job.form.seats}
         for member in list(job.ranks):
             if member in job.roster.living:
@@ -74,6 +74,9 @@ def waited(job: Job) -> None:
         adopt(job)
         return
     assert job.lessons.newest is not None
+    if all(one.epoch is None for one in job.lessons.announced.values()):
+        _begin_again(job, job.lessons.newest)
+        return
     for host in job.lessons.ask_others():
         job.send(host, Teach(epoch=job.lessons.newest))
     job.wake = job.now + job.gather
@@ -106,6 +109,15 @@ def adopt(job: Job) -> None:
             job.refuse(member, Verdict.STALE, "its epoch is over and it was not in the next")
     job.move(Cause.RECALLED, str(lessons))
     _catch_up(job)
+
+
+def _begin_again(job: Job, newest: EpochId) -> None:
+    """An epoch was announced, and those who were told could not form it: they are what they were, newcomers."""
+    job.outlive(newest)
+    job.void = newest
+    job.resumed = True
+    job.lessons = Lessons()
+    job.move(Cause.VOID, "members were told an epoch, and nobody was ever in it", wait=job.gather)
 
 
 def _forget(job: Job, lessons: Lessons, member: MemberId) -> None:

@@ -89,12 +89,17 @@ class Job:
         )
 
     def ready(
-        self, who: MemberId, position: Position | None = None, suspects: tuple[MemberId, ...] = (), **more: EpochId
+        self,
+        who: MemberId,
+        position: Position | None = None,
+        suspects: tuple[MemberId, ...] = (),
+        *,
+        epoch: EpochId | None = None,
     ) -> None:
         self.say(
             Ready(
                 member=who,
-                epoch=more.get("epoch", self.epoch),
+                epoch=epoch or self.epoch,
                 handle=f"{who.nonce}:ready",
                 position=position or at(3),
                 suspects=suspects,

@@ -279,6 +279,46 @@ def test_done_is_not_a_death_and_the_last_ends_the_job() -> None:
     assert job.phase is Phase.ENDED
 
 
+def test_the_last_words_of_one_that_was_declared_dead_make_it_certain() -> None:
+    job, members = training(2)
+    job.ready(members[0], suspects=(members[1],))
+    job.pass_(GATHER + 0.1, ["host0"])
+    assert job.phase is Phase.TOO_FEW
+    job.leave(members[1], "preempted")
+    assert slots_of(job.take_form()) == [0]
+    job.leave(members[1], "preempted")
+    assert not job.sent
+
+
+def test_a_blank_coordinator_remembers_deaths_of_members_that_it_is_told_of_later() -> None:
+    members = [member(slot) for slot in range(4)]
+    seats = _seats(members)
+    job = Job(4, boot=9)
+    job.die(members[3])
+    job.teach(members[0], EpochId(7, 1), 0, seats[:2])
+    job.teach(members[1], EpochId(7, 1), 1)
+    assert job.phase is Phase.STABLE
+    job.teach(members[1], EpochId(7, 2), 1, seats)
+    job.teach(members[2], EpochId(7, 2), 2)
+    for one in members[:3]:
+        job.ready(one)
+    assert slots_of(job.take_form()) == [0, 1, 2]
+
+
+def test_an_epoch_that_nobody_was_ever_in_is_forgotten_with_its_coordinator() -> None:
+    members = [member(slot) for slot in range(2)]
+    job = Job(2, boot=3)
+    for slot, one in enumerate(members):
+        job.announce(one, slot)
+        if slot == 0:
+            job.ready(one, Position(), epoch=EpochId(7, 1))
+    assert job.phase is Phase.RELEARNING
+    job.pass_(GATHER + 0.1, ["host0"])
+    form = job.take_form()
+    assert form.epoch == EpochId(8, 1)
+    assert slots_of(form) == [0, 1]
+
+
 def test_leaving_before_the_end_is_a_death_with_a_reason() -> None:
     job, members = training(3)
     job.leave(members[0], "preempted")

@@ -32,8 +32,10 @@ class Observer:
     def announced(self, form: Form, known_dead: set[MemberId]) -> None:
         members = tuple(seat.member for seat in form.seats)
         before = self.epochs.setdefault(form.epoch, members)
-        if before != members:
-            raise ViolationError(f"epoch {form.epoch} has two lists of members: {before} and {members}")
+        if before is not members:  # told again, by a coordinator that has come back
+            if before != members:
+                raise ViolationError(f"epoch {form.epoch} has two lists of members: {before} and {members}")
+            return
         if len(set(members)) != len(members) or len({seat.slot for seat in form.seats}) != len(members):
             raise ViolationError(f"epoch {form.epoch} has a member or a slot twice: {members}")
         dead = known_dead & set(members)
@@ -43,10 +45,6 @@ class Observer:
             raise ViolationError(f"epoch {form.epoch} has {len(members)} members, min_ranks is {self.min_ranks}")
         if form.previous is not None and form.previous >= form.epoch:
             raise ViolationError(f"epoch {form.epoch} comes after {form.previous}")
-
-    def grew(self, before: EpochId | None, epoch: EpochId) -> None:
-        if before is not None and epoch <= before:
-            raise ViolationError(f"a coordinator announced epoch {epoch} after {before}")
 
     def stood(self, epoch: EpochId) -> None:
         if self.formed is not None and epoch < self.formed:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pycomms.ft.core.messages import Died, EpochId, Event, Form, MemberId
 from pycomms.ft.core.quorum import Quorum
 from pycomms.ft.core.rule import Outgoing
+from pycomms.ft.core.simulator.checks import ViolationError
 from pycomms.ft.core.simulator.network import Connection
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Coordinator:
         for form in {id(one.notice): one.notice for one in out if isinstance(one.notice, Form)}.values():
             if self._newest is None or form.epoch > self._newest:
                 self._announced(form)
+            elif form.epoch < self._newest:
+                raise ViolationError(f"a coordinator announced epoch {form.epoch} after {self._newest}")
         self._world.count_notices(out)
         for one in out:
             host = one.to if isinstance(one.to, str) else one.to.host
