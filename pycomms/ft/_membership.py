@@ -88,7 +88,8 @@ class Membership:
         self._lock = threading.Lock()
         self._change: Change | None = None
         self._said: Ready | None = None  # under the lock: while it stands still
-        self._is_training = False  # under the lock: whether the group is one that the listener may interrupt
+        self._tried: EpochId | None = None  # under the lock: the last epoch that was or is being formed
+        self._is_in_group = False  # under the lock: it trains, or forms a group, and the listener may interrupt it
         self._is_closed = threading.Event()
         self._listener = threading.Thread(target=self._listen, name="pycomms-ft-notices", daemon=True)
         self._listener.start()
@@ -180,6 +181,8 @@ class Membership:
     def _next(self, position: Position) -> Form:
         while True:
             form = self._await_form(position)
+            with self._lock:
+                self._tried, self._is_in_group = form.epoch, True
             try:
                 pycomms.regroup(
                     self.group,
@@ -190,6 +193,7 @@ class Membership:
             except RECOVERABLE as err:
                 ranks = err.ranks if isinstance(err, (pycomms.PeerFailure, pycomms.CollectiveTimeout)) else ()
                 suspects = tuple(form.seats[rank].member for rank in ranks if rank < len(form.seats))
+                self._hold()
                 self._ready(form.epoch, position, Loss(suspects=suspects, reason=str(err)))
                 continue
             with self._lock:
@@ -197,7 +201,6 @@ class Membership:
                 self.slot = next(seat.slot for seat in form.seats if seat.member == self._identity.member)
                 if self._change is not None and self._change.epoch != form.epoch:
                     self._change = None
-                self._is_training = True
                 self._said = None
             return form
 
@@ -217,8 +220,11 @@ class Membership:
             if isinstance(notice, Refused):
                 raise JobEnded(f"{notice.verdict.value}: {notice.reason}")
             own = [seat for seat in notice.seats if seat.member == self._identity.member]
-            if own and own[0].position == position and own[0].handle == self._handle():
+            is_new = self._tried is None or notice.epoch > self._tried
+            if is_new and own and own[0].position == position and own[0].handle == self._handle():
                 return notice
+            # Decided before the coordinator knew what this member has said: it is said again.
+            self._link.send(self._said or self.announcement())
 
     def _ready(self, epoch: EpochId, position: Position, loss: Loss) -> None:
         self._position = position
@@ -239,7 +245,7 @@ class Membership:
 
     def _hold(self) -> None:
         with self._lock:
-            self._is_training = False
+            self._is_in_group = False
 
     def _listen(self) -> None:
         slice_ = self._timeouts.recovery_deadline
@@ -252,8 +258,21 @@ class Membership:
                 return
             if isinstance(notice, (Form, Refused)):
                 self._inbox.put(notice)
+                self._leave_for(notice)
             elif isinstance(notice, Change):
                 self._take(notice)
+
+    def _leave_for(self, notice: Form | Refused) -> None:
+        """A newer epoch than the one that this member is in, or forms, or no place in any: it has to stand still."""
+        with self._lock:
+            if self._is_in_group and (isinstance(notice, Refused) or self._tried is None or notice.epoch > self._tried):
+                self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Under the lock. Whoever waits in the group raises now."""
+        self._is_in_group = False
+        backend: Any = _tables.backend_of(self.group, "ft")
+        backend.abort()
 
     def _take(self, change: Change) -> None:
         with self._lock:
@@ -265,10 +284,8 @@ class Membership:
             # A death on this host is noticed by whoever waits. One on a host that was cut off takes longer, and the
             # coordinator may know of it first; of a member that stands still the group knows nothing.
             is_seen_here = change.died and all(one.host == self._identity.member.host for one in change.died)
-            if change.broken and not is_seen_here and self._is_training and change.epoch == form.epoch:
-                self._is_training = False
-                backend: Any = _tables.backend_of(self.group, "ft")
-                backend.abort()
+            if change.broken and not is_seen_here and self._is_in_group and change.epoch == self._tried:
+                self._interrupt()
         if said is not None:  # the coordinator may have lost it
             self._link.send(said)
 
