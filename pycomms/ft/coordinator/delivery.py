@@ -83,10 +83,10 @@ class Delivery:
 
     def _put(self, outbox: Outbox, notice: Notice, nonces: tuple[str, ...], body: bytes | None) -> None:
         assert body is not None
-        envelope = encode_to(nonces) + body
-        if outbox.put(envelope):
+        to = encode_to(nonces)
+        if outbox.put(body, to):
             self._tally.sent[type(notice).__name__] += 1
-            self._tally.bytes_sent += len(envelope)
+            self._tally.bytes_sent += len(to) + len(body)
         else:
             self._tally.overflows += 1
 

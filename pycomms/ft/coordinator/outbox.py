@@ -22,18 +22,21 @@ class Outbox:
         self.instance = instance
         self.told: dict[str, EpochId] = {}
         self.why_closed: str | None = None
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[tuple[bytes, bytes]] = deque()
         self._bytes = 0
         self._bell = asyncio.Event()
 
-    def put(self, envelope: bytes) -> bool:
-        """False: the host does not read, and has been given up."""
+    def put(self, envelope: bytes, to: bytes = b"") -> bool:
+        """``to`` goes before it: what is said to many hosts is in memory once.
+
+        False: the host does not read, and has been given up.
+        """
         if self.why_closed is not None:
             return False
         if self._bytes + len(envelope) > _BYTES:
             self.close(f"it has left {self._bytes} bytes unread")
             return False
-        self._waiting.append(envelope)
+        self._waiting.append((to, envelope))
         self._bytes += len(envelope)
         self._bell.set()
         return True
@@ -45,9 +48,9 @@ class Outbox:
             await self._bell.wait()
         if self.why_closed is not None:
             return None
-        envelope = self._waiting.popleft()
+        to, envelope = self._waiting.popleft()
         self._bytes -= len(envelope)
-        return envelope
+        return to + envelope
 
     def close(self, why: str) -> None:
         self.why_closed = self.why_closed or why

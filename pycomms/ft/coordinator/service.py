@@ -31,6 +31,9 @@ from pycomms.ft.wire import Hello, SendWhole, Welcome, WireError, decode, encode
 from pycomms.ft.wire.envelope import VERSION
 
 _LOG = logging.getLogger("pycomms.ft")
+_LARGE, _LARGE_AT_ONCE = 1 << 18, 32
+"""Bytes of a message of which grpc holds so many copies at most: each host of a large job is told its first epoch."""
+
 _LOGGED_EVERY = 5.0
 """Seconds between two lines of the log about refused calls: strangers do not fill the disk."""
 
@@ -69,6 +72,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._limits = limits
         self._welcome = encode(Welcome(boot=boot))
         self._handler = grpc.stream_stream_rpc_method_handler(self._attach)
+        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._logged_at = -_LOGGED_EVERY
         self._unlogged = 0
 
@@ -183,7 +187,11 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
     async def _talk(self, context: Any, outbox: Outbox) -> None:
         with suppress(grpc.aio.AbortError, grpc.aio.UsageError, grpc.RpcError):  # the stream has ended
             while (envelope := await outbox.get()) is not None:
-                await context.write(envelope)
+                if len(envelope) < _LARGE:
+                    await context.write(envelope)
+                    continue
+                async with self._large:
+                    await context.write(envelope)
 
     def _log_denied(self, context: Any, error: AuthError) -> None:
         self._unlogged += 1
