@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import signal
 import sys
@@ -126,6 +125,8 @@ async def _serve(settings: Settings, *, as_json: bool) -> None:
         loop.add_signal_handler(number, told_to_end.set)
     async with Coordinator(settings) as coordinator:
         if as_json:
+            import json
+
             print(json.dumps({"listening": coordinator.address, "http": coordinator.http or None}), flush=True)
         else:
             page = f", status page at {coordinator.http}" if coordinator.http else ""

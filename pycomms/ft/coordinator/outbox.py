@@ -41,8 +41,8 @@ class Outbox:
         self._bell.set()
         return True
 
-    async def get(self) -> bytes | None:
-        """The next envelope, for which it waits as long as the stream lasts; None: the outbox was closed."""
+    async def get(self) -> tuple[bytes, bytes] | None:
+        """The next envelope in two parts; waits as long as the stream lasts. None: the outbox was closed."""
         while not self._waiting and self.why_closed is None:
             self._bell.clear()
             await self._bell.wait()
@@ -50,7 +50,7 @@ class Outbox:
             return None
         to, envelope = self._waiting.popleft()
         self._bytes -= len(envelope)
-        return to + envelope
+        return to, envelope
 
     def close(self, why: str) -> None:
         self.why_closed = self.why_closed or why

@@ -24,8 +24,6 @@ from pycomms.ft.coordinator.epoch_log import EpochLog
 from pycomms.ft.coordinator.launching import Launching
 from pycomms.ft.coordinator.outbox import Outbox
 from pycomms.ft.coordinator.service import Limits, Service
-from pycomms.ft.coordinator.status import Snapshot
-from pycomms.ft.coordinator.status_server import StatusServer
 from pycomms.ft.coordinator.tally import Tally
 from pycomms.ft.core.launch import JobState
 from pycomms.ft.core.messages import EpochId
@@ -35,6 +33,9 @@ from pycomms.ft.wire import encode
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from pycomms.ft.coordinator.status import Snapshot
+    from pycomms.ft.coordinator.status_server import StatusServer
 
 _LOG = logging.getLogger("pycomms.ft")
 _END_WITHIN = 2.0
@@ -109,6 +110,8 @@ class Coordinator:
         try:
             self._server = await self._listen()
             if settings.http is not None:
+                from pycomms.ft.coordinator.status_server import StatusServer
+
                 self._status = StatusServer(self.snapshot, *settings.http)
                 self.http = self._start_status(self._status)
         except BaseException:
@@ -123,6 +126,8 @@ class Coordinator:
 
     def snapshot(self) -> Snapshot:
         """What the page shows, as of now."""
+        from pycomms.ft.coordinator.status import Snapshot
+
         return Snapshot.take(
             view=self._conductor.view(),
             tally=self._tally,

@@ -186,12 +186,12 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     async def _talk(self, context: Any, outbox: Outbox) -> None:
         with suppress(grpc.aio.AbortError, grpc.aio.UsageError, grpc.RpcError):  # the stream has ended
-            while (envelope := await outbox.get()) is not None:
-                if len(envelope) < _LARGE:
-                    await context.write(envelope)
+            while (parts := await outbox.get()) is not None:
+                if sum(map(len, parts)) < _LARGE:
+                    await context.write(b"".join(parts))
                     continue
                 async with self._large:
-                    await context.write(envelope)
+                    await context.write(b"".join(parts))
 
     def _log_denied(self, context: Any, error: AuthError) -> None:
         self._unlogged += 1

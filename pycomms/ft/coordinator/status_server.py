@@ -1,4 +1,5 @@
 """The page of a coordinator: a few read-only answers by HTTP, from a thread with an event loop of its own.
+What makes them is imported when somebody asks, for a coordinator has to start fast.
 
 It asks the coordinator's loop for a snapshot only when somebody looks, and then at most a few times a second.
 """
@@ -6,15 +7,15 @@ It asks the coordinator's loop for a snapshot only when somebody looks, and then
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pycomms.ft.coordinator import metrics
-from pycomms.ft.coordinator.status import Snapshot
+if TYPE_CHECKING:
+    from pycomms.ft.coordinator.status import Snapshot
 
 _PAGE = Path(__file__).with_name("status.html")
 _FRESH_FOR = 0.25
@@ -122,8 +123,12 @@ class StatusServer:
         except asyncio.TimeoutError:
             return "503 Service Unavailable", _TEXT, f"the coordinator does not answer within {_ANSWER_WITHIN} s\n"
         if path == "/metrics":
+            from pycomms.ft.coordinator import metrics
+
             return "200 OK", metrics.CONTENT_TYPE, metrics.text(snapshot)
         if path == "/status.json":
+            import json
+
             return "200 OK", _JSON, json.dumps(snapshot.as_json())
         return "200 OK", _TEXT, "ok\n"
 
