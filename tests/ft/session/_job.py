@@ -83,7 +83,7 @@ class Job:
     argument: Any
     slots: int
     min_ranks: int = 1
-    deadline: timedelta = timedelta(seconds=10)
+    deadline: timedelta = timedelta(seconds=60)  # the coordinator's: how long the first epoch waits for all
     said: list[Said] = field(default_factory=list)
     forms: list[Form] = field(default_factory=list)
     exits: dict[MemberId, int] = field(default_factory=dict)
