@@ -39,7 +39,11 @@ class Launching:
         new = report.host not in self._connected
         self._connected[report.host] = None
         self._missing.pop(report.host, None)
-        if self._launch.report(self._loop.time(), report):
+        blank = self.job == JobState(name=self.job.name)
+        changed = self._launch.report(self._loop.time(), report)
+        if blank and report.known is not None:
+            self._round = self.job.round  # learned: this round's workers are those whom the members speak for
+        if changed:
             self._told()
         elif new:
             self._tell(report.host, self.job)

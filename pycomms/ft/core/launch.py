@@ -169,8 +169,8 @@ class Launch:
 
     def _learn(self, known: JobState | None) -> None:
         """A keeper of the state that has come back takes over what the hosts know."""
-        if known is not None and not self.job.places and known.round >= self.job.round:
-            self.job = replace(known, phase=Phase.RUNNING if known.phase is Phase.GATHERING else known.phase)
+        if known is not None and (known.round, bool(known.places)) > (self.job.round, bool(self.job.places)):
+            self.job = known
 
     def _step(self, now: float) -> None:
         if self.job.phase is Phase.GATHERING:

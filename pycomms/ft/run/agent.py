@@ -101,14 +101,14 @@ class Agent:
     @property
     def report(self) -> HostReport:
         """With all that is needed to teach one who knows nothing."""
-        return replace(self._report, known=self._job if self._job.places else None)
+        return replace(self._report, known=self._job if self._job.places or self._job.round else None)
 
     # The job's state has changed.
 
     def job_is(self, job: JobState) -> None:
-        before, self._job = self._job, job
         if self._ending or self._finished.done():
             return
+        before, self._job = self._job, job
         if job.phase is Phase.FAILED:
             self._end(EXIT_FAILED, job.reason)
         elif job.phase is Phase.DONE:
@@ -273,6 +273,19 @@ class Agent:
         """This host cannot go on."""
         self._end(EXIT_FAILED, reason)
 
+    @property
+    def is_waiting_to_start(self) -> bool:
+        return self._started_round < 0
+
+    @property
+    def is_done(self) -> bool:
+        return self._report.stand is Stand.DONE
+
+    def leave_alone(self, reason: str) -> None:
+        """This host has done its part, and will not hear of the others any more."""
+        self._voice.say(reason)
+        self._end(EXIT_DONE, reason)
+
     # What this host tells.
 
     def _look(self) -> None:
@@ -305,7 +318,7 @@ class Agent:
 
     async def _leave(self, number: signal.Signals) -> None:
         await self.workers.stop(number, self._shutdown)
-        self._change(stand=Stand.LEFT, reason=f"{number.name}")
+        self._change(stand=Stand.LEFT, reason=number.name)
         self._end(EXIT_SIGNAL + number, number.name)
 
     def _end(self, code: int, reason: str) -> None:

@@ -40,6 +40,7 @@ class Relay:
         self.address = address
         self._knows, self._heard, self._complain = knows, heard, complain
         self._workers: dict[str, asyncio.StreamWriter] = {}
+        self._serving: dict[str, asyncio.Task[None]] = {}
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -64,6 +65,12 @@ class Relay:
             else:
                 writer.write(framed)
 
+    async def last_words(self, nonce: str, within: float) -> None:
+        """Until this worker's connection has ended: then all is heard that it has said."""
+        serving = self._serving.get(nonce)
+        if serving is not None:
+            await asyncio.wait([serving], timeout=within)
+
     def announce_again(self, reason: str) -> None:
         self.down(encode(AnnounceAgain(reason=reason)), tuple(self._workers))
 
@@ -79,10 +86,13 @@ class Relay:
                 self._complain(f"somebody who is no worker of this host has connected: {hello}")
                 return
             nonce = hello.nonce
-            before = self._workers.pop(nonce, None)
+            before = self._workers.get(nonce)
             if before is not None:
                 before.transport.abort()
             self._workers[nonce] = writer
+            task = asyncio.current_task()
+            assert task is not None
+            self._serving[nonce] = task
             while data := await read_frame(reader):
                 self._heard(_event_of(decode(data).message, nonce), data)
         except WireError as error:
@@ -91,7 +101,7 @@ class Relay:
             pass  # it has ended, which its pidfd tells, or does not say who it is
         finally:
             if self._workers.get(nonce) is writer:
-                del self._workers[nonce]
+                del self._workers[nonce], self._serving[nonce]
             writer.transport.abort()
 
 

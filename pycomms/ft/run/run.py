@@ -84,7 +84,14 @@ class _Run:
             complain=voice.say,
         )
         self._workers = Workers(
-            options, self._host_of_workers(), environment, self._logs, writer, voice, self._agent.ended
+            options,
+            self._host_of_workers(),
+            environment,
+            self._logs,
+            writer,
+            voice,
+            last_words=self._relay.last_words,
+            ended=self._agent.ended,
         )
         self._upstream = Upstream(
             self._host,
@@ -93,6 +100,7 @@ class _Run:
             options.timeouts,
             up=self._connected,
             heard=self._heard,
+            missing=self._missing,
             complain=voice.say,
         )
 
@@ -223,6 +231,16 @@ class _Run:
             self._agent.told(message)
         if envelope.to:
             self._relay.down(data, envelope.to)
+
+    def _missing(self, seconds: float) -> None:
+        """There is no coordinator. That harms only a host that waits for others: at the beginning, or at the end."""
+        options = self._options
+        if self._alone:
+            return
+        if self._agent.is_waiting_to_start and seconds > options.meeting.join.total_seconds():
+            self._agent.fail(f"no coordinator has answered at {self._target} for {seconds:.0f} s")
+        elif self._agent.is_done and seconds > options.timeouts.rejoin.total_seconds():
+            self._agent.leave_alone(f"no coordinator has answered for {seconds:.0f} s, and the workers here are done")
 
     def _renew(self, round: int) -> None:
         if self._alone and self._coordinator is not None:

@@ -30,7 +30,7 @@ class Refused(Exception):
 
 class Upstream:
     """``heard`` gets each message as bytes and as what they mean; ``up`` is called at each new connection, before
-    anything is heard on it."""
+    anything is heard on it; ``missing`` is told after each try in vain for how many seconds there has been none."""
 
     def __init__(
         self,
@@ -42,12 +42,13 @@ class Upstream:
         *,
         up: Callable[[], None],
         heard: Callable[[bytes, Envelope], None],
+        missing: Callable[[float], None],
         complain: Callable[[str], None],
     ) -> None:
         self._host, self._target, self._token, self._timeouts, self._tls = host, target, token, timeouts, tls
         self._hello = encode(Hello(host=host, instance=secrets.token_hex(8)))
         self._beat = encode(Beat(host=host))
-        self._up, self._heard, self._complain = up, heard, complain
+        self._up, self._heard, self._missing, self._complain = up, heard, missing, complain
         self._words: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._kept: list[bytes] = []
         self.connected = False
@@ -65,10 +66,14 @@ class Upstream:
         module = await asyncio.to_thread(import_module, "grpc.aio")
         was_welcome = False
         pause = _FIRST_PAUSE
+        loop = asyncio.get_running_loop()
+        since = loop.time()
         while True:
             try:
                 if await self._one(module):
-                    was_welcome, pause = True, _FIRST_PAUSE
+                    was_welcome, pause, since = True, _FIRST_PAUSE, loop.time()
+                else:
+                    self._missing(loop.time() - since)
             except Refused as error:
                 if not was_welcome:
                     raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
@@ -23,6 +23,9 @@ from pycomms.ft.run.writer import Writer
 DRAIN = 1.0
 """Seconds that a dead worker's output may still take: whatever it has left behind may hold its pipe open."""
 
+LAST_WORDS = 0.05
+"""Seconds that a dead worker's connection may take to end. It ends with the worker, unless a child of it has it too."""
+
 SPARE_PAUSE = 1.0
 """Seconds until a spare that was taken is replaced: its import must not compete with the recovery."""
 
@@ -32,7 +35,8 @@ KILLED = 10.0
 
 
 class Workers:
-    """``ended`` is called as soon as a process has ended; `Worker.gone` is set when its output is complete."""
+    """``last_words`` waits, up to so many seconds, until all is heard that the worker with a nonce has said; then
+    ``ended`` is called; `Worker.gone` is set when its output is complete."""
 
     def __init__(
         self,
@@ -42,11 +46,13 @@ class Workers:
         logs: Logs,
         writer: Writer,
         voice: Voice,
+        *,
+        last_words: Callable[[str, float], Awaitable[None]],
         ended: Callable[[Slot, Worker], None],
     ) -> None:
         self._options, self._host, self._base = options, host, base
         self._logs, self._writer, self._voice = logs, writer, voice
-        self._ended = ended
+        self._last_words, self._ended = last_words, ended
         self.slots = [Slot(local_rank=local_rank) for local_rank in range(host.slots)]
         self._by_nonce: dict[str, Worker] = {}
         self._spares: list[Spare] = []
@@ -139,14 +145,16 @@ class Workers:
         return not any(worker.alive for worker in workers)
 
     def _process_ended(self, slot: Slot, worker: Worker, ending: Ending) -> None:
-        worker.ending = ending
-        self._by_nonce.pop(worker.nonce, None)
-        self._ended(slot, worker)
-        task = asyncio.ensure_future(self._drain(worker))
+        task = asyncio.ensure_future(self._bury(slot, worker, ending))
         self._endings.add(task)
         task.add_done_callback(self._endings.discard)
 
-    async def _drain(self, worker: Worker) -> None:
+    async def _bury(self, slot: Slot, worker: Worker, ending: Ending) -> None:
+        # What it has said before it died comes first: it may have said that it is done.
+        await self._last_words(worker.nonce, LAST_WORDS)
+        worker.ending = ending
+        del self._by_nonce[worker.nonce]
+        self._ended(slot, worker)
         await worker.child.drained(DRAIN)
         worker.gone.set()
 

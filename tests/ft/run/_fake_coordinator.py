@@ -84,13 +84,12 @@ class FakeCoordinator:
             self._hosts[host].put_nowait(encode(job))
 
     def _run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+        try:
+            self._loop.run_until_complete(self._serve())
+            self._loop.run_until_complete(_end_tasks())
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
 
     async def _serve(self) -> None:
         self._ending = asyncio.Event()
@@ -140,3 +139,10 @@ class FakeCoordinator:
                 if not isinstance(message, Hello):
                     self.heard.append(message)
                 self._news.notify_all()
+
+
+async def _end_tasks() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

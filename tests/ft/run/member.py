@@ -16,12 +16,13 @@ from pycomms.ft.core.messages import (  # noqa: E402
     Leaving,
     MemberId,
     Position,
+    Ready,
     Settled,
 )
-from pycomms.ft.wire import Hello, Message, Unframer, decode, encode, frame  # noqa: E402
+from pycomms.ft.wire import AnnounceAgain, FormDelta, Hello, Message, SendWhole, Unframer, decode, encode, frame  # noqa: E402
 
 _M = TypeVar("_M")
-_WITHIN = 60.0
+_WITHIN = 110.0
 
 SLOT = int(os.environ["PYCOMMS_SLOT"])
 INCARNATION = int(os.environ["PYCOMMS_INCARNATION"])
@@ -38,18 +39,23 @@ class Member:
         self._socket.connect("\0" + os.environ["PYCOMMS_AGENT"][1:])
         self._unframer = Unframer()
         self._envelopes: list[bytes] = []
+        self._announced: Announce | None = None
         self.say(Hello(host=ME.host, instance="i", nonce=ME.nonce))
 
     def say(self, message: Message) -> None:
         self._socket.sendall(frame(encode(message)))
 
     def announce(self, epoch: EpochId | None = None) -> None:
-        self.say(
-            Announce(member=ME, slot=SLOT, pid=os.getpid(), handle=f"h{ME.nonce}", position=Position(), epoch=epoch)
+        self._announced = Announce(
+            member=ME, slot=SLOT, pid=os.getpid(), handle=f"h{ME.nonce}", position=Position(), epoch=epoch
         )
+        self.say(self._announced)
 
-    def settle(self) -> None:
-        self.say(Settled(member=ME, epoch=EPOCH, seconds=0.1))
+    def settle(self, epoch: EpochId = EPOCH) -> None:
+        self.say(Settled(member=ME, epoch=epoch, seconds=0.1))
+
+    def ready(self, epoch: EpochId) -> None:
+        self.say(Ready(member=ME, epoch=epoch, handle=f"h{ME.nonce}", position=Position()))
 
     def leave(self) -> None:
         self.say(Leaving(member=ME, reason=DONE))
@@ -65,3 +71,7 @@ class Member:
             message = decode(self._envelopes.pop(0)).message
             if isinstance(message, kind):
                 return message
+            if isinstance(message, FormDelta):
+                self.say(SendWhole(member=ME, epoch=message.epoch))
+            if isinstance(message, AnnounceAgain) and self._announced is not None:
+                self.say(self._announced)

@@ -14,6 +14,7 @@ import pytest
 
 from pycomms.ft.coordinator.auth import make_token
 from pycomms.ft.core.messages import Announce, Died, Leaving, Settled
+from pycomms.ft.run.spawning import free_port
 
 from ._fake_coordinator import FakeCoordinator
 from ._running import Running
@@ -147,6 +148,13 @@ def test_a_host_that_comes_later_trains_with_the_others(
         end_all(coordinator, 2)
         assert (first.end(), second.end()) == (0, 0)
         assert first.count("start 1") == 0
+
+
+def test_no_coordinator(tmp_path: Path, token: Path) -> None:
+    options = ("--nnodes=2", f"--coordinator=127.0.0.1:{free_port()}", f"--token-file={token}")
+    with Running(tmp_path, "", *options, "--rdzv-conf=join_timeout=0.5") as job:
+        assert job.end() == 1
+        job.line("no coordinator has answered at 127.0.0.1")
 
 
 def test_too_few_hosts(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:

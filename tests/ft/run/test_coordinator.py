@@ -1,0 +1,126 @@
+"""The coordinator that the agent has started: it may die, and comes back; it does not outlive the agent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from pycomms.ft.run.spawning import free_port
+
+from ._running import Running, wait_for
+
+FORM = """
+    import os, signal, sys
+    from tests.ft.run.member import *
+    from pycomms.ft.core.messages import Form, Change
+    member = Member()
+    member.announce()
+    form = member.hear(Form)
+    print("rank", SLOT, "start", INCARNATION, "epoch", form.epoch.counter, "of", len(form.seats), flush=True)
+    member.settle(form.epoch)
+"""
+
+
+def coordinator_of(job: Running) -> int | None:
+    for pid in job.processes():
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if b"coordinator" in words and b"-S" not in words:
+            return pid
+    return None
+
+
+def test_members_are_formed_and_the_job_ends(tmp_path: Path) -> None:
+    script = FORM + "    member.leave()\n"
+    with Running(tmp_path, script, "--nproc-per-node=3", "--no-prefix") as job:
+        assert job.end() == 0
+        assert sorted(job.out) == [f"rank {rank} start 0 epoch 1 of 3" for rank in range(3)]
+        assert not job.processes()
+
+
+def test_the_dead_member_is_replaced(tmp_path: Path) -> None:
+    script = FORM + (
+        "    os.kill(os.getpid(), signal.SIGKILL) if SLOT == 1 and INCARNATION == 0 else None\n"
+        "    member.hear(Change) if INCARNATION == 0 else None\n"
+        "    member.ready(form.epoch) if INCARNATION == 0 else None\n"
+        "    again = member.hear(Form) if INCARNATION == 0 else form\n"
+        "    while len(again.seats) < 2:\n"
+        "        member.settle(again.epoch)\n"
+        "        member.hear(Change)\n"
+        "        member.ready(again.epoch)\n"
+        "        again = member.hear(Form)\n"
+        "    print('whole again', SLOT, flush=True)\n"
+        "    member.leave()\n"
+    )
+    with Running(tmp_path, script, "--nproc-per-node=2", "--no-prefix") as job:
+        assert job.end() == 0
+        job.line(r"rank 1 start 1 epoch \d+ of 2")
+        assert sorted(line for line in job.out if "whole" in line) == ["whole again 0", "whole again 1"]
+
+
+def test_a_coordinator_that_dies_is_started_again_and_no_worker_ends(tmp_path: Path) -> None:
+    script = FORM.replace("import Form, Change", "import Form, Change\n    from pycomms.ft.wire import AnnounceAgain")
+    script += (
+        "    member.hear(AnnounceAgain)\n"
+        "    member.announce(form.epoch)\n"
+        "    print('announced again', os.getpid(), flush=True)\n"
+        "    member.leave()\n"
+    )
+    with Running(tmp_path, script, "--nproc-per-node=2", "--no-prefix", "--json") as job:
+        job.line("rank . start 0", 2)
+        pid = coordinator_of(job)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        job.line(r"the coordinator has ended with signal 9 \(SIGKILL\): started again")
+        job.line("announced again", 2)
+        assert job.end() == 0
+        assert job.summary()["deaths"] == []
+
+
+def test_nobody_outlives_an_agent_that_is_killed(tmp_path: Path) -> None:
+    with Running(tmp_path, FORM + "    member.hear(Change)\n", "--nproc-per-node=2", "--no-prefix") as job:
+        job.line("rank . start 0", 2)
+        assert coordinator_of(job) is not None
+        job.process.kill()
+        job.process.wait()
+        assert wait_for(lambda: not job.processes())
+
+
+def test_status_page(tmp_path: Path) -> None:
+    port = free_port()
+    with Running(tmp_path, FORM + "    member.hear(Change)\n", f"--coordinator-http={port}", "--no-prefix") as job:
+        job.line("rank 0 start 0")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            assert b"pycomms" in answer.read()
+        job.process.send_signal(signal.SIGTERM)
+        assert job.end() == 143
+
+
+def test_the_token_is_for_this_user_alone(tmp_path: Path) -> None:
+    script = "import os; print(oct(os.stat(os.environ['PYCOMMS_JOB_TOKEN_FILE']).st_mode & 0o777))"
+    with Running(tmp_path, script, "--no-prefix") as job:
+        assert job.end() == 0
+        assert job.out == ["0o600"]
+
+
+@pytest.mark.parametrize("backend", ["c10d", "static"])
+def test_two_hosts_meet_at_an_endpoint(tmp_path: Path, backend: str) -> None:
+    """Both are this machine; one of them runs the coordinator."""
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text("ab" * 32)
+    script = FORM + "    member.leave()\n"
+    options = ("--nnodes=2", "--no-prefix", f"--token-file={token}", f"--rdzv-backend={backend}")
+    options += (f"--rdzv-endpoint=127.0.0.1:{free_port()}",)
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        Running(folders[0], script, *options, "--node-rank=0") as one,
+        Running(folders[1], script, *options, *(["--node-rank=1"] if backend == "static" else [])) as other,
+    ):
+        assert (one.end(), other.end()) == (0, 0)
+        assert sorted(one.out + other.out) == [f"rank {rank} start 0 epoch 1 of 2" for rank in range(2)]
