@@ -8,10 +8,12 @@ import os
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
 from tests.multirank._tally import CHECKED, FIGURES
+from tests.warm import WarmPython
 
 RECORDS = pytest.StashKey[str]()
 
@@ -61,3 +63,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.fixture(scope="session")
 def long(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--long"))
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[str]:
+    """An executable that programs with torch are started by instead of `sys.executable`: see tests/warm."""
+    python = WarmPython()
+    try:
+        python.await_ready()
+        yield str(python.executable)
+    finally:
+        python.close()

@@ -22,7 +22,7 @@ NOTICED_WITHIN_S = 3.0
 class Job:
     """Ranks of _programs/engine.py, `per_host` on each host of a cluster."""
 
-    def __init__(self, cluster: Cluster, per_host: int, what: str, **settings: str) -> None:
+    def __init__(self, python: str, cluster: Cluster, per_host: int, what: str, **settings: str) -> None:
         world = len(cluster.hosts) * per_host
         self.ranks: list[Any] = []
         for rank in range(world):
@@ -38,7 +38,7 @@ class Job:
                 **settings,
                 "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             }
-            argv = [sys.executable, "-m", "tests.multihost._programs.engine", what]
+            argv = [python, "-m", "tests.multihost._programs.engine", what]
             host = cluster.hosts[rank // per_host]
             self.ranks.append(host.popen(argv, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
 
@@ -59,22 +59,22 @@ class Job:
 
 
 @pytest.mark.parametrize("hosts", [2, 4])
-def test_results_are_right(hosts: int) -> None:
+def test_results_are_right(warm_python: str, hosts: int) -> None:
     with Cluster(hosts=hosts) as cluster:
-        lines = Job(cluster, 2, "matrix").finish()
+        lines = Job(warm_python, cluster, 2, "matrix").finish()
     counts = {line.partition(": ")[2] for line in lines}
     assert len(lines) == 2 * hosts, lines
     assert len(counts) == 1, lines
 
 
 @pytest.mark.parametrize("wire", [Wire(latency=timedelta(milliseconds=50)), Wire(loss=0.01)], ids=["50ms", "1%"])
-def test_training_is_that_of_one_host(wire: Wire) -> None:
+def test_training_is_that_of_one_host(warm_python: str, wire: Wire) -> None:
     with Cluster(hosts=1) as cluster:
-        (expected,) = _trained(cluster, 4)
+        (expected,) = _trained(warm_python, cluster, 4)
     with Cluster(hosts=2) as cluster:
         cluster.set_wire(wire)
-        (bits,) = _trained(cluster, 2, PYCOMMS_REDUCE_BY_HOSTS="0")
-        (by_hosts,) = _trained(cluster, 2)
+        (bits,) = _trained(warm_python, cluster, 2, PYCOMMS_REDUCE_BY_HOSTS="0")
+        (by_hosts,) = _trained(warm_python, cluster, 2)
     assert bits == expected
     # Each host's ranks are added first: other bits, though the same on every rank.
     assert [float(text) for text in by_hosts.split()] == pytest.approx(
@@ -82,15 +82,15 @@ def test_training_is_that_of_one_host(wire: Wire) -> None:
     )
 
 
-def _trained(cluster: Cluster, per_host: int, **settings: str) -> set[str]:
+def _trained(warm_python: str, cluster: Cluster, per_host: int, **settings: str) -> set[str]:
     """What the ranks print at the end: one text, if all have come to the same."""
-    return {line.partition(": ")[2] for line in Job(cluster, per_host, "train", **settings).finish()}
+    return {line.partition(": ")[2] for line in Job(warm_python, cluster, per_host, "train", **settings).finish()}
 
 
 @pytest.mark.parametrize("how", ["down", "one-way"])
-def test_a_lost_host_is_noticed(how: str) -> None:
+def test_a_lost_host_is_noticed(warm_python: str, how: str) -> None:
     with Cluster(hosts=2) as cluster:
-        job = Job(cluster, 2, "lose")
+        job = Job(warm_python, cluster, 2, "lose")
         job.await_line("READY")
         if how == "down":
             cluster.link_down(1)
@@ -104,10 +104,10 @@ def test_a_lost_host_is_noticed(how: str) -> None:
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_the_other_hosts_go_on_without_a_lost_one(lost: int) -> None:
+def test_the_other_hosts_go_on_without_a_lost_one(warm_python: str, lost: int) -> None:
     """Host 0 is where the store is, and the one who called the members together."""
     with Cluster(hosts=3) as cluster:
-        job = Job(cluster, 2, "outlive")
+        job = Job(warm_python, cluster, 2, "outlive")
         job.await_line("READY")
         cluster.link_down(lost)
         gone = [2 * lost, 2 * lost + 1]
@@ -119,8 +119,8 @@ def test_the_other_hosts_go_on_without_a_lost_one(lost: int) -> None:
         assert float(found.group(1)) < NOTICED_WITHIN_S
 
 
-def test_another_host_joins() -> None:
+def test_another_host_joins(warm_python: str) -> None:
     with Cluster(hosts=2) as cluster:
-        lines = Job(cluster, 2, "join").finish()
+        lines = Job(warm_python, cluster, 2, "join").finish()
     for rank, line in enumerate(lines):
         assert line.startswith(f"rank {rank}: together as rank {rank} of 4"), lines

@@ -17,9 +17,9 @@ EXPECTED = [f"rank {rank} of 4, {rank % 2} on host{rank // 2}: 10.0" for rank in
 
 
 @pytest.mark.parametrize("backend", ["pycomms", "gloo"])
-def test_two_hosts_far_apart(backend: str) -> None:
+def test_two_hosts_far_apart(warm_python: str, backend: str) -> None:
     netns = [sys.executable, "-m", "launch.netns", "run", "--hosts", "2", "--per-host", "2", "--latency", "5ms"]
-    argv = [*netns, "--", sys.executable, str(PROGRAM), backend]
+    argv = [*netns, "--", warm_python, str(PROGRAM), backend]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(line.partition("] ")[2] for line in done.stdout.splitlines()) == EXPECTED

@@ -14,7 +14,7 @@ from launch.netns import Cluster
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 100.0
 NOTICED_WITHIN_S = 3.0
-PROGRAM = [sys.executable, "-m", "tests.multihost._programs.rma"]
+PROGRAM = ["-m", "tests.multihost._programs.rma"]
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ PROGRAM = [sys.executable, "-m", "tests.multihost._programs.rma"]
     [([], 2500), (["--latency", "2ms"], 50), (["--loss", "1%"], 50)],
     ids=["clean", "latency", "loss"],
 )
-def test_every_operation_between_two_hosts(trouble: list[str], each: int) -> None:
+def test_every_operation_between_two_hosts(warm_python: str, trouble: list[str], each: int) -> None:
     netns = [sys.executable, "-m", "launch.netns", "run", "--hosts", "2", "--per-host", "2", *trouble]
-    argv = [*netns, "--", *PROGRAM, "operate", str(each)]
+    argv = [*netns, "--", warm_python, *PROGRAM, "operate", str(each)]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(line.partition("] ")[2] for line in done.stdout.splitlines()) == [
@@ -35,7 +35,7 @@ def test_every_operation_between_two_hosts(trouble: list[str], each: int) -> Non
     ]
 
 
-def test_a_lost_host_is_named_and_the_others_go_on() -> None:
+def test_a_lost_host_is_named_and_the_others_go_on(warm_python: str) -> None:
     """Ranks 0 and 1 are on hosts that stay: each call to rank 2 fails in time, and calls to each other work."""
     with Cluster(hosts=3) as cluster:
         ranks = []
@@ -48,7 +48,7 @@ def test_a_lost_host_is_named_and_the_others_go_on() -> None:
                 "OMP_NUM_THREADS": "1",
                 "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             }
-            argv = [*PROGRAM, "lose"]
+            argv = [warm_python, *PROGRAM, "lose"]
             ranks.append(host.popen(argv, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         for process in ranks:
             assert process.stdout is not None

@@ -17,14 +17,16 @@ class Ended:
     errors: str
 
 
-def run_interpreters(arguments: Sequence[Sequence[str]], timeout: float = 90.0, **environment: str) -> list[Ended]:
+def run_interpreters(
+    arguments: Sequence[Sequence[str]], timeout: float = 90.0, python: str = sys.executable, **environment: str
+) -> list[Ended]:
     """Runs ``python *arguments[i]`` for each i and waits for all of them; whatever happens, none is left.
 
     timeout: s, for each. environment: variables on top of this process's.
     """
     here = {**os.environ, "PYTHONPATH": str(Path.cwd()), **environment}
     processes = [
-        subprocess.Popen([sys.executable, *one], env=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen([python, *one], env=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for one in arguments
     ]
     try:

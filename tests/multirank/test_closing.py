@@ -283,12 +283,14 @@ _only_ours = pytest.mark.nccl2_only("gloo aborts the process, or has no such cal
 @pytest.mark.parametrize(
     "pending", [pytest.param(name, marks=() if name == "nothing" else _only_ours) for name in _PENDING]
 )
-def test_a_process_may_end_without_destroying(ranks: Ranks, tmp_path: Path, pending: str) -> None:
+def test_a_process_may_end_without_destroying(ranks: Ranks, tmp_path: Path, pending: str, warm_python: str) -> None:
     """Interpreters of their own, because only those run Python's and C++'s ends."""
+    python = sys.executable if pending == "nothing" else warm_python
     script = tmp_path / "leaves.py"
     script.write_text(_LEAVES_WITHOUT_DESTROYING + _PENDING[pending])
     store = str(tmp_path / "store")
-    for ended in run_interpreters([[str(script), ranks.backend, str(rank), store] for rank in range(2)], timeout=60.0):
+    arguments = [[str(script), ranks.backend, str(rank), store] for rank in range(2)]
+    for ended in run_interpreters(arguments, timeout=60.0, python=python):
         assert ended.returncode == 0, ended.errors
         if pending != "nothing":
             assert "called" in ended.output

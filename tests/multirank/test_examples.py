@@ -1,4 +1,4 @@
-"""The examples as a user starts them: plain torchrun, in processes of their own."""
+"""The examples as a user starts them: torchrun, and ranks in processes of their own. Most are warm (tests/warm)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT_SECONDS = 110
 
 
-def torchrun(ranks: int, script: str, *arguments: str) -> str:
+def torchrun(python: str, ranks: int, script: str, *arguments: str) -> str:
     """Standard output of the run; its standard error is shown when it fails."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    command = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     done = subprocess.run(
         [*command, str(EXAMPLES / script), *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHON_EXEC": python},
         capture_output=True,
         text=True,
         timeout=LIMIT_SECONDS,
@@ -36,44 +36,48 @@ def backend(pytestconfig: pytest.Config) -> str:
 
 
 def test_train_ddp_learns(backend: str) -> None:
-    summary: dict[str, Any] = json.loads(torchrun(2, "train_ddp.py", "--backend", backend, "--measure", "--json"))
+    summary: dict[str, Any] = json.loads(
+        torchrun(sys.executable, 2, "train_ddp.py", "--backend", backend, "--measure", "--json")
+    )
     assert summary["test_accuracy"] >= summary["target_accuracy"]
     assert summary["in_collectives"]["calls"] == summary["steps"]
 
 
 @pytest.mark.nccl2_only("compares nccl2 with gloo")
-def test_losses_agree_with_gloo_step_by_step(tmp_path: Path) -> None:
+def test_losses_agree_with_gloo_step_by_step(warm_python: str, tmp_path: Path) -> None:
     out = tmp_path / "comparison.json"
-    torchrun(3, "compare_backends.py", "--out", str(out))
+    torchrun(warm_python, 3, "compare_backends.py", "--out", str(out))
     ours, gloo = json.loads(out.read_text())
     assert len(ours["losses"]) == ours["steps"] > 100
     assert ours["losses"] == pytest.approx(gloo["losses"], rel=0, abs=1e-6)
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_train_fsdp2(backend: str, ranks: int) -> None:
+def test_train_fsdp2(warm_python: str, backend: str, ranks: int) -> None:
     assert f"{backend}, {ranks} ranks: the sharded weights equal" in torchrun(
-        ranks, "train_fsdp2.py", "--backend", backend
+        warm_python, ranks, "train_fsdp2.py", "--backend", backend
     )
 
 
 @pytest.mark.parametrize("ranks", [3, 4])
-def test_dtensor(backend: str, ranks: int) -> None:
-    assert "all results are right" in torchrun(ranks, "dtensor.py", "--backend", backend)
+def test_dtensor(warm_python: str, backend: str, ranks: int) -> None:
+    assert "all results are right" in torchrun(warm_python, ranks, "dtensor.py", "--backend", backend)
 
 
 @pytest.mark.nccl2_only("gloo does not notice the death before its timeout")
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_survive(ranks: int) -> None:
-    command = [sys.executable, str(EXAMPLES / "survive.py"), "--ranks", str(ranks), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    result = json.loads(done.stdout)
-    assert [(event["what"], event["size"]) for event in result["events"]] == [
-        ("rank 1 was killed", ranks - 1),
-        ("a newcomer joined", ranks),
-    ]
-    assert len(set(result["losses"])) == ranks
+@pytest.mark.timeout(330)  # --long
+def test_survive(long: bool) -> None:
+    """With `--long` also where one survivor is alone, and where there are three."""
+    for ranks in (2, 3, 4) if long else (3,):
+        command = [sys.executable, str(EXAMPLES / "survive.py"), "--ranks", str(ranks), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+        result = json.loads(done.stdout)
+        assert [(event["what"], event["size"]) for event in result["events"]] == [
+            ("rank 1 was killed", ranks - 1),
+            ("a newcomer joined", ranks),
+        ]
+        assert len(set(result["losses"])) == ranks
 
 
 @pytest.mark.nccl2_only("gloo has no windows")
@@ -88,17 +92,17 @@ def test_survive(ranks: int) -> None:
         ("rma_checkpoint_pull.py", 3, "of 200, to the bit"),
     ],
 )
-def test_windows(example: str, ranks: int, says: str) -> None:
-    assert says in torchrun(ranks, example)
+def test_windows(warm_python: str, example: str, ranks: int, says: str) -> None:
+    assert says in torchrun(warm_python, ranks, example)
 
 
 @pytest.mark.nccl2_only("gloo has no windows")
-def test_the_first_program_of_the_page_on_windows(tmp_path: Path) -> None:
+def test_the_first_program_of_the_page_on_windows(warm_python: str, tmp_path: Path) -> None:
     page = (EXAMPLES.parent / "docs" / "rma.md").read_text()
     program = next(block for block in page.split("```python\n") if block.startswith("# windows.py")).partition("```")[0]
     script = tmp_path / "windows.py"
     script.write_text(program)
-    said = torchrun(3, str(script))
+    said = torchrun(warm_python, 3, str(script))
     for rank, left in enumerate((2, 0, 1)):
         assert f"rank {rank} has {[float(left)] * 4} from rank {left}" in said
         assert f"rank {rank} sees that 3 ranks have counted" in said

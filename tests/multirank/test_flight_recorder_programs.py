@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,11 +60,12 @@ dist.destroy_process_group()
 """
 
 
-def _run_program(folder: Path, backend: str, mode: str) -> list[Record]:
+def _run_program(python: str, folder: Path, backend: str, mode: str) -> list[Record]:
     program = folder / "program.py"
     program.write_text(_PROGRAM)
     ended = run_interpreters(
         [["-W", "ignore", str(program), str(rank), "2", backend, str(folder / "store"), mode] for rank in range(2)],
+        python=python,
         PYCOMMS_FR_DIR=str(folder / "records"),
         PYCOMMS_FR_JOB="test",
     )
@@ -77,7 +79,8 @@ def _run_program(folder: Path, backend: str, mode: str) -> list[Record]:
 @needs_hooks
 @pytest.mark.parametrize("mode", ["early", "late", "detached"])
 def test_attach_records_gloo(tmp_path: Path, mode: str) -> None:
-    for rank, record in enumerate(_run_program(tmp_path, "gloo", mode)):
+    # Records of ranks that nobody has told them are in the order of the process ids: those are the order of the start.
+    for rank, record in enumerate(_run_program(sys.executable, tmp_path, "gloo", mode)):
         entries = seen_in(record)
         world, later = (group.name for group in record.groups[1:])
         first = [one for one in entries if one.group == world]
@@ -98,14 +101,14 @@ def test_attach_records_gloo(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.parametrize("backend", [pytest.param("gloo", marks=needs_hooks), "nccl2"])
-def test_an_uncaught_exception_leaves_a_dump(tmp_path: Path, backend: str) -> None:
-    for record in _run_program(tmp_path, backend, "uncaught"):
+def test_an_uncaught_exception_leaves_a_dump(warm_python: str, tmp_path: Path, backend: str) -> None:
+    for record in _run_program(warm_python, tmp_path, backend, "uncaught"):
         assert record.stop_reason == "uncaught ValueError: a bug of the user's"
 
 
 @needs_hooks
-def test_our_own_groups_are_not_recorded_twice(tmp_path: Path) -> None:
-    for record in _run_program(tmp_path, "nccl2", "early"):
+def test_our_own_groups_are_not_recorded_twice(warm_python: str, tmp_path: Path) -> None:
+    for record in _run_program(warm_python, tmp_path, "nccl2", "early"):
         kinds = [one.signature.kind for one in seen_in(record)]
         assert kinds.count("send") + kinds.count("recv") == 1
 

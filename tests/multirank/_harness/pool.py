@@ -1,4 +1,5 @@
-"""Warm worker processes, made by a fork server that has imported torch once, so that a new rank costs milliseconds.
+"""Warm worker processes, made by a fork server that has imported torch once, so that a new rank costs milliseconds; and
+torch's compiler, which takes the first optimizer of a process or its first sharded model 3 s.
 
 Used by the test's thread only. Must not know about jobs or process groups.
 """
@@ -88,7 +89,7 @@ class Worker:
 class Pool:
     def __init__(self, preload: Sequence[str] = (), hosts: int = 1) -> None:
         """`preload`: modules that the server imports before torch. `hosts`: as many do they pretend to be on."""
-        set_forkserver_preload([*preload, "torch", "torch.distributed", "pytest", worker.__name__])
+        set_forkserver_preload([*preload, "torch", "torch.distributed", "torch._dynamo", "pytest", worker.__name__])
         self._context = multiprocessing.get_context("forkserver")
         self._temporary = tempfile.TemporaryDirectory(prefix="pycomms-test-")
         self.folder = Path(self._temporary.name)
