@@ -1,5 +1,5 @@
 // What the kernels say of themselves and what they refuse: sizes and names of types, which pairs there are, the width of their
-// vectors, the divisor of an average. Their results are in kernels_test.cpp.
+// vectors, the divisor of an average; and that any thread may call them. Their results are in kernels_test.cpp.
 #include "hostccl/kernels/kernels.h"
 
 #include <sys/wait.h>
@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -57,6 +58,22 @@ TEST(an_average_divides_by_what_it_is_told) {
                    .reduction = Reduction::kAvg,
                    .divisor = 6});
   for (const float each : out) CHECK_EQ(each, 2.5f);
+}
+
+TEST(threads_share_the_kernels) {
+  const std::vector<float> a(5000, 1.5f), b(5000, 2.0f);
+  std::vector<std::vector<float>> results(4);
+  std::vector<std::thread> threads;
+  for (std::vector<float>& result : results) {
+    threads.emplace_back([&] {
+      result.resize(a.size());
+      const void* const inputs[] = {a.data(), b.data()};
+      hostccl::reduce(
+          {.out = result.data(), .inputs = inputs, .ninputs = 2, .count = result.size(), .stream_also = true});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::vector<float>& result : results) CHECK(result == std::vector<float>(5000, 3.5f));
 }
 
 TEST(unsupported_pair_ends_the_process) {

@@ -2,7 +2,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#if defined(__x86_64__)
+#if defined(HOSTCCL_WIDE_KERNELS)
 #include <cpuid.h>
 #endif
 
@@ -12,7 +12,7 @@
 namespace hostccl {
 namespace {
 
-#if defined(__x86_64__)
+#if defined(HOSTCCL_WIDE_KERNELS)
 // No compiler builtin that all compilers have knows F16C.
 bool has_f16c() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -30,7 +30,7 @@ bool runs_avx512() {
 // Widest first. Null where this machine cannot run it.
 const KernelTable* find(const char* name) {
   const auto wanted = [name](const KernelTable& table) { return !name || std::strcmp(name, table.name) == 0; };
-#if defined(__x86_64__)
+#if defined(HOSTCCL_WIDE_KERNELS)
   if (runs_avx512() && wanted(avx512_table())) return &avx512_table();
   if (runs_avx2() && wanted(avx2_table())) return &avx2_table();
 #endif
