@@ -90,19 +90,21 @@ class BuildExt(BuildExtension):
         return [*super().get_outputs(), str(self._library())]
 
     def _united(self, sources: list[str]) -> list[str]:
-        """The files that include torch as one generated file: its headers, nearly all of the work, are then read once.
+        """One generated file for each folder: what its files include, which is most of the work, is then read once.
 
-        The files share their anonymous namespaces then: a name may be defined in only one of them.
+        The files of a folder share their anonymous namespaces then: a name may be defined in only one of them.
         """
-        torch_free = [s for s in sources if WITH_TORCH not in (ROOT / s).parents]
-        united = Path(self.build_temp) / "c10d.cpp"
-        parts = sorted((ROOT / s).relative_to(CSRC).as_posix() for s in sources if s not in torch_free)
+        folders = sorted({(ROOT / s).parent for s in sources}, key=_comes_first)
+        return [self._together(folder, [s for s in sources if (ROOT / s).parent == folder]) for folder in folders]
+
+    def _together(self, folder: Path, sources: list[str]) -> str:
+        united = Path(self.build_temp) / f"{folder.name}.cpp"
+        parts = sorted((ROOT / s).relative_to(CSRC).as_posix() for s in sources)
         text = "".join(f'#include "{part}"\n' for part in parts)
         if not united.is_file() or united.read_text() != text:
             united.parent.mkdir(parents=True, exist_ok=True)
             united.write_text(text)
-        # First, because it takes the longest.
-        return [str(united.relative_to(ROOT)), *torch_free]
+        return str(united.relative_to(ROOT))
 
     def _library(self) -> Path:
         return (ROOT if self.inplace else Path(self.build_lib)) / "pycomms" / "lib" / "libhostccl.so"
@@ -118,6 +120,11 @@ class BuildExt(BuildExtension):
         fresh = library.with_suffix(".new")
         shutil.copyfile(build / "libhostccl.so", fresh)
         fresh.replace(library)
+
+
+def _comes_first(folder: Path) -> tuple[bool, Path]:
+    """The one that includes torch: it takes as long as all others."""
+    return folder != WITH_TORCH, folder
 
 
 def _extension() -> Extension:

@@ -27,9 +27,10 @@ if(sanitize AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
                                                    -Wno-maybe-uninitialized)
 endif()
 
-# To read the standard library's headers is half of what a file costs. With sanitizers they are compiled once; the plain
-# variant reads each file as it is and so finds an include that is missing.
-function(pycomms_read_standard_headers_once target)
+# To read headers and to compile the same templates again is most of what a file costs. With sanitizers the standard headers are
+# compiled once, and the sources of a library a dozen at a time; they then share their anonymous namespaces. The plain variant
+# compiles each file as it is and so finds an include that is missing.
+function(pycomms_compile_together target)
   if(NOT PYCOMMS_SANITIZE)
     return()
   endif()
@@ -38,6 +39,8 @@ function(pycomms_read_standard_headers_once target)
   set(owner pycomms_standard_headers)
   if(type STREQUAL "EXECUTABLE")
     set(owner pycomms_standard_headers_of_tests)
+  else()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
   if(NOT TARGET ${owner})
     set(source ${PROJECT_BINARY_DIR}/${owner}.cpp)

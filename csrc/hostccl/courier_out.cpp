@@ -7,7 +7,6 @@
 namespace hostccl {
 namespace {
 
-using net::Lane;
 using net::Message;
 using net::Payload;
 
@@ -56,7 +55,7 @@ void Courier::ship_to_all_hosts() {
 }
 
 // The connection keeps what it is given in order, within a lane; an entry that was not taken is shipped by the next call.
-bool Courier::send(int peer, Lane lane, const Message& message, const Payload& payload, net::Push push) {
+bool Courier::send(int peer, net::Lane lane, const Message& message, const Payload& payload, net::Push push) {
   net::Link& link = mesh_->link_to(peer);
   // The body stays where it is until its reader has told that it has it.
   constexpr net::Completion kStays{[](void*, bool) {}, nullptr};
@@ -92,7 +91,7 @@ bool Courier::ship_ring(int peer, CourierKind kind, const std::byte* ring, size_
   while (shipped < head) {
     const size_t at = shipped % size;
     const size_t piece = std::min<size_t>(head - shipped, size - at);
-    const Lane lane = kind == CourierKind::kEager ? Lane::kNormal : Lane::kBulk;
+    const net::Lane lane = kind == CourierKind::kEager ? net::Lane::kNormal : net::Lane::kBulk;
     if (!send(peer, lane, message_of(kind, shipped), {{}, {ring + at, piece}})) return false;
     shipped += piece;
   }
@@ -106,7 +105,7 @@ void Courier::ship_envelopes(int peer, Outgoing& out, uint64_t end) {
     const size_t first = out.envelopes % kEnvelopes;
     const size_t count = std::min<size_t>(end - out.envelopes, kEnvelopes - first);
     const auto bytes = std::as_bytes(std::span(&pair.envelopes[first], count));
-    if (!send(peer, Lane::kNormal, message_of(CourierKind::kEnvelopes, out.envelopes), {{}, bytes})) return;
+    if (!send(peer, net::Lane::kNormal, message_of(CourierKind::kEnvelopes, out.envelopes), {{}, bytes})) return;
     out.envelopes += count;
   }
 }
@@ -139,7 +138,7 @@ void Courier::ship_tails(int peer, Outgoing& out) {
                                      layout.shared_ring_bytes()) ||
                     tails.envelopes - told.envelopes >= kEnvelopes / 4;
   if (!tell) return;
-  if (send(peer, Lane::kNormal, message_of(CourierKind::kTails), {bytes_of(tails), {}})) {
+  if (send(peer, net::Lane::kNormal, message_of(CourierKind::kTails), {bytes_of(tails), {}})) {
     out.tails = tails;
   }
 }
@@ -167,7 +166,7 @@ bool Courier::hand_over(int peer, uint64_t position, std::span<const std::byte> 
   std::atomic<uint64_t>& head = segment_.layout().pair(segment_.base(), rank_, peer).staged_head.value;
   head.store(one.end, std::memory_order_seq_cst);
   const Message message = message_of(CourierKind::kStaged, position);
-  if (!mesh_->link_to(peer).send(Lane::kBulk, message, {{}, bytes}, {kLeft, &one}, net::Push::kLater).is_ok()) {
+  if (!mesh_->link_to(peer).send(net::Lane::kBulk, message, {{}, bytes}, {kLeft, &one}, net::Push::kLater).is_ok()) {
     head.store(position, std::memory_order_seq_cst);
     one.is_under_way.store(false, std::memory_order_relaxed);
     return false;
@@ -234,13 +233,13 @@ void Courier::ship_news(int peer, Outgoing& out, Presence presence) {
     const StateWire state{static_cast<uint32_t>(presence), segment_.mine().pid.load(std::memory_order_relaxed),
                           segment_.mine().cores.load(std::memory_order_relaxed)};
     // Behind all that was sent so far, in whatever lane.
-    if (send(peer, Lane::kBulk, message_of(CourierKind::kState), {bytes_of(state), {}})) out.presence = presence;
+    if (send(peer, net::Lane::kBulk, message_of(CourierKind::kState), {bytes_of(state), {}})) out.presence = presence;
   }
   if (!out.has_fault && segment_.has_failed()) {
     const Failure failure = segment_.failure();
     net::Link& link = mesh_->link_to(peer);
     // Without a completion: it is copied.
-    const bool sent = link.send(Lane::kUrgent, message_of(CourierKind::kFault), {{}, bytes_of(failure)}).is_ok();
+    const bool sent = link.send(net::Lane::kUrgent, message_of(CourierKind::kFault), {{}, bytes_of(failure)}).is_ok();
     out.has_fault = sent || link.has_ended();
   }
 }
@@ -254,11 +253,11 @@ void Courier::ship_headers(int port, Outgoing& out) {
       Message flat = message_of(CourierKind::kFlat, next);
       flat.aux = slot.flat_offset;
       const std::byte* const at = segment_.layout().flat(segment_.base(), rank_) + slot.flat_offset;
-      if (!send(port, Lane::kNormal, flat, {{}, {at, slot.flat_bytes}}, net::Push::kLater)) return;
+      if (!send(port, net::Lane::kNormal, flat, {{}, {at, slot.flat_bytes}}, net::Push::kLater)) return;
       out.flats = next;
     }
     const auto body = std::as_bytes(std::span(&slot, 1)).subspan(sizeof(slot.sequence));
-    if (!send(port, Lane::kNormal, message_of(CourierKind::kHeader, next), {body, {}})) return;
+    if (!send(port, net::Lane::kNormal, message_of(CourierKind::kHeader, next), {body, {}})) return;
     out.headers = next;
   }
 }

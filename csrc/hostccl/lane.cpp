@@ -5,14 +5,12 @@
 #include <string>
 
 #include "hostccl/failures.h"
+#include "hostccl/layout.h"
 #include "hostccl/p2p.h"
 #include "hostccl/turn.h"
 
 namespace hostccl {
 namespace {
-
-constexpr size_t kKiB = 1024;
-constexpr size_t kMiB = 1024 * kKiB;
 
 RingWriter shared_writer(const Segment& segment) {
   const Layout& layout = segment.layout();

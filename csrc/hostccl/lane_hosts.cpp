@@ -16,7 +16,7 @@ namespace hostccl {
 namespace {
 
 // A piece of a share, and who makes its result on this rank.
-struct Part {
+struct Piece {
   Share where;
   const Flow* maker;
 };
@@ -110,15 +110,15 @@ class Lane::ByHosts {
     for (int host = 0; host < places_.nhosts(); ++host) {
       partners.push_back(places_.ranks_on(host)[static_cast<size_t>(mine_)]);
     }
-    std::vector<Part> made = places_.nhosts() == 2 ? exchange(all, partners) : divide(all, partners);
+    std::vector<Piece> made = places_.nhosts() == 2 ? exchange(all, partners) : divide(all, partners);
     for (const int peer : places_.ranks_here()) {
       if (peer == lane_.rank_) continue;
-      for (const Part& part : made) send(peer, to(part.where), part.where).follow(*part.maker);
+      for (const Piece& part : made) send(peer, to(part.where), part.where).follow(*part.maker);
     }
   }
 
   // With the one partner: each sends all and reduces all.
-  std::vector<Part> exchange(const Share& all, const std::vector<int>& partners) {
+  std::vector<Piece> exchange(const Share& all, const std::vector<int>& partners) {
     SendFlow& out = send(partners[static_cast<size_t>(1 - places_.my_host())], own(all), all);
     if (host_sum_ != nullptr) out.follow(*host_sum_);
     ReduceFlow& sum = reduce(partners, own(all), all, op_.reduction, lane_.nranks_);
@@ -127,7 +127,7 @@ class Lane::ByHosts {
   }
 
   // Each reduces a part and sends the result to the others.
-  std::vector<Part> divide(const Share& all, const std::vector<int>& partners) {
+  std::vector<Piece> divide(const Share& all, const std::vector<int>& partners) {
     const Share mine = part(all, places_.my_host());
     for (int host = 0; host < places_.nhosts(); ++host) {
       if (host == places_.my_host()) continue;
@@ -137,7 +137,7 @@ class Lane::ByHosts {
     }
     ReduceFlow& sum = reduce(partners, own(mine), mine, op_.reduction, lane_.nranks_);
     if (host_sum_ != nullptr) sum.follow(*host_sum_, beyond(all, mine));
-    std::vector<Part> made;
+    std::vector<Piece> made;
     for (int host = 0; host < places_.nhosts(); ++host) {
       const int partner = partners[static_cast<size_t>(host)];
       if (host == places_.my_host()) {

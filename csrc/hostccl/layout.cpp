@@ -7,8 +7,6 @@ namespace hostccl {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr size_t kKiB = 1024;
-constexpr size_t kMiB = 1024 * kKiB;
 
 size_t page_up(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 

@@ -16,6 +16,8 @@
 
 namespace hostccl {
 
+inline constexpr size_t kKiB = 1024;
+inline constexpr size_t kMiB = 1024 * kKiB;
 inline constexpr size_t kLine = 128;  // two cache lines: the neighbour is prefetched together
 inline constexpr size_t kPad = 64;    // messages in rings start at multiples of this
 

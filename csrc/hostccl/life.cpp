@@ -19,7 +19,6 @@
 namespace hostccl {
 namespace {
 
-using pycomms::Result;
 using pycomms::Status;
 
 // The kernel's robust list: a circle of `next` pointers that starts and ends at the head.
@@ -84,7 +83,7 @@ Status start(Keeper& k) {
 
 }  // namespace
 
-Result<std::unique_ptr<LifeHold>> LifeHold::take(LifeNode& node) {
+pycomms::Result<std::unique_ptr<LifeHold>> LifeHold::take(LifeNode& node) {
   Keeper& k = keeper();
   std::lock_guard lock(k.mutex);
   if (Status status = start(k); !status.is_ok()) return status;

@@ -16,7 +16,7 @@
 namespace pycomms::recorder {
 namespace {
 
-constexpr int kTries = 1000;           // to update an entry that another thread updates: a few stores
+constexpr int kUpdateTries = 1000;     // to update an entry that another thread updates: a few stores
 constexpr size_t kLongestText = 8192;  // of an error, say; a group's ranks may be longer
 constexpr size_t kHeapBytes = 512 << 10;
 
@@ -250,7 +250,7 @@ Entry Ring::begin(const Issue& issue, const Sizes& sizes, int64_t now) {
 
 bool Entry::lock() const {
   if (slot_ == nullptr || ring_->is_foreign()) return false;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kUpdateTries; ++i) {
     uint64_t seen = version_;
     if (slot_->version.compare_exchange_weak(seen, version_ - kWhole + kUpdating, std::memory_order_acquire,
                                              std::memory_order_relaxed)) {

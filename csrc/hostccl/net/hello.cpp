@@ -5,11 +5,11 @@
 namespace hostccl::net {
 namespace {
 
-constexpr char kMagic[4] = {'p', 'c', 'h', 'i'};
+constexpr char kGreeting[4] = {'p', 'c', 'h', 'i'};
 
 Opening make_opening(Verdict verdict) {
   Opening opening{};
-  std::memcpy(opening.magic, kMagic, sizeof(kMagic));
+  std::memcpy(opening.magic, kGreeting, sizeof(kGreeting));
   opening.version = kProtocolVersion;
   opening.verdict = static_cast<uint16_t>(verdict);
   return opening;
@@ -83,7 +83,7 @@ Answer make_answer(const Bytes16& key, const Greeting& greeting, const Hello& he
 }
 
 std::string check_opening(const Opening& opening) {
-  if (std::memcmp(opening.magic, kMagic, sizeof(kMagic)) != 0) return "it does not speak this protocol";
+  if (std::memcmp(opening.magic, kGreeting, sizeof(kGreeting)) != 0) return "it does not speak this protocol";
   if (opening.version != kProtocolVersion) {
     return "it speaks version " + std::to_string(opening.version) + " of the protocol, this process " +
            std::to_string(kProtocolVersion);

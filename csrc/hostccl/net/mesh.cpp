@@ -15,7 +15,7 @@ using pycomms::Status;
 
 // Names of events: a rank's connection, a rank's dial, the bell.
 constexpr uint64_t kDialEvent = uint64_t{1} << 32;
-constexpr uint64_t kBellEvent = uint64_t{1} << 33;
+constexpr uint64_t kMeshBell = uint64_t{1} << 33;
 // With more links than these it is cheaper to ask which of them have something.
 constexpr size_t kFewLinks = 3;
 constexpr int64_t kLookAtDials = 5 * pycomms::kMillisecond;
@@ -32,7 +32,7 @@ pycomms::Result<std::unique_ptr<Mesh>> Mesh::make(std::shared_ptr<Endpoint> endp
   Descriptor bell(Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u64 = kBellEvent;
+  event.data.u64 = kMeshBell;
   if (!epoll || !bell || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.get(), &event) != 0) {
     return Status::system("opening the descriptors of a communicator's connections");
   }
@@ -252,7 +252,7 @@ void Mesh::wait(Deadline deadline) {
   epoll_event event;
   const int count = epoll_wait(epoll_.get(), &event, 1, static_cast<int>(ms));
   const int others = sleepers_.fetch_sub(1, std::memory_order_acq_rel) - 1;
-  if (count <= 0 || event.data.u64 != kBellEvent) return;
+  if (count <= 0 || event.data.u64 != kMeshBell) return;
   eventfd_t rung;
   static_cast<void>(eventfd_read(bell_.get(), &rung));
   if (others > 0) ring();  // the bell is for all, and epoll wakes one

@@ -25,7 +25,7 @@ constexpr uint64_t kTimerEvent = kBellEvent + 1;
 constexpr int kLookAnywayMs = 60'000;
 constexpr int64_t kFirstLockPause = 100 * pycomms::kMicrosecond;
 constexpr int64_t kLongestLockPause = pycomms::kMillisecond;
-constexpr int64_t kTimeToStop = 10 * pycomms::kSecond;
+constexpr int64_t kTimeToEnd = 10 * pycomms::kSecond;
 
 bool add_to(const net::Descriptor& epoll, int fd, uint64_t name) {
   epoll_event event{};
@@ -72,7 +72,7 @@ WindowService::~WindowService() {
     static_cast<void>(new std::thread(std::move(thread_)));
     return;
   }
-  static_cast<void>(stop(Deadline::after(kTimeToStop)));
+  static_cast<void>(stop(Deadline::after(kTimeToEnd)));
   if (thread_.joinable()) thread_.join();
 }
 

@@ -6,7 +6,7 @@
 namespace hostccl {
 namespace {
 
-constexpr size_t kPeek = 4 << 10;  // of what follows a payload that goes straight to the window
+constexpr size_t kPeekBehind = 4 << 10;  // of what follows a payload that goes straight to the window
 
 alignas(64) constexpr std::array<std::byte, 16 << 10> kZeros{};
 
@@ -27,7 +27,7 @@ bool WindowSession::receive() {
   WindowPiece direct{};
   if (state_ == State::kPut && in_end_ == 0 && pieces_[piece_].bytes >= kDirect) direct = rest_of_piece(budget_);
   const std::array<iovec, 2> space{{{memory_ != nullptr ? memory_->data + direct.offset : nullptr, direct.bytes},
-                                    {in_.get() + in_end_, direct.bytes > 0 ? kPeek : kBuffer - in_end_}}};
+                                    {in_.get() + in_end_, direct.bytes > 0 ? kPeekBehind : kBuffer - in_end_}}};
   const ssize_t result =
       net::receive_scattered(socket_, direct.bytes > 0 ? std::span(space) : std::span(space).subspan(1));
   if (result < 0) return false;

@@ -4,7 +4,7 @@
 namespace pycomms {
 namespace {
 
-constexpr int64_t kLookEvery = 100 * kMicrosecond;
+constexpr int64_t kLookForMemoryEvery = 100 * kMicrosecond;
 
 }  // namespace
 
@@ -87,7 +87,7 @@ Error DeviceCommunicator::wait_until_passed(OpKind kind) {
       return make_error(ErrorKind::kTimeout, kind, 0,
                         "operations that may use the memory have not ended on the device");
     }
-    futex_wait(never, 0, kLookEvery);
+    futex_wait(never, 0, kLookForMemoryEvery);
   }
 }
 

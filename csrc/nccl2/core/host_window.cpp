@@ -8,7 +8,7 @@ namespace pycomms {
 namespace {
 
 // Calls end within milliseconds of the closing; on a machine that is stopped now and then, later.
-constexpr int64_t kUntilCallsEnd = 10 * kSecond;
+constexpr int64_t kUntilItsCallsEnd = 10 * kSecond;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ Error HostWindow::close(bool together, int64_t timeout) {
   const EngineResult ended = windows.window_close(handle_, together ? 1 : 0, timeout);
   Error error = ended == nccl_abi::kSuccess ? Error() : explain(ended, OpKind::kWindowClose);
   // Whoever is still inside then keeps what it uses: a leak is better than memory that is gone.
-  if (gate_.wait_until_empty(Deadline::after(kUntilCallsEnd))) windows.window_free(std::exchange(handle_, nullptr));
+  if (gate_.wait_until_empty(Deadline::after(kUntilItsCallsEnd))) windows.window_free(std::exchange(handle_, nullptr));
   return error;
 }
 
