@@ -55,9 +55,10 @@ demo: setup
 test: unit cpp-test multirank multihost emulator cuda upstream-part
 	$(say) "all tests passed"
 
+# They only compute: on all cores at once. The other stages have tests that measure how soon something is noticed.
 unit: setup
 	$(say) "unit tests"
-	$(PY) -m pytest -q tests/unit tests/flight_recorder
+	$(PY) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal tests/unit tests/flight_recorder
 
 cpp-test: $(VARIANTS)
 
