@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import pickle
+import pickletools
 import subprocess
 import sys
 import tempfile
@@ -182,42 +183,44 @@ def _write_job(folder: Path, ranks: int, entries: int) -> Path:
     """A healthy job, as torch's NCCL backend writes it."""
     folder.mkdir()
     frames = [{"name": f"f{i}", "filename": f"/home/user/train/module_{i}.py", "line": 10 + i} for i in range(10)]
+    dump = {
+        "version": "2.10",
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str([*range(ranks)])}},
+        "pg_status": {
+            "0": dict.fromkeys(
+                ("last_enqueued_collective", "last_started_collective", "last_completed_collective"), entries
+            )
+        },
+        "entries": [
+            {
+                "record_id": i,
+                "pg_id": 0,
+                "process_group": ("0", "default_pg"),
+                "collective_seq_id": i + 1,
+                "p2p_seq_id": 0,
+                "op_id": i + 1,
+                "profiling_name": ("nccl:all_reduce", "nccl:broadcast", "nccl:reduce")[i % 3],
+                "time_created_ns": 1_700_000_000_000_000_000 + i * 1_000_000,
+                "duration_ms": 0.5,
+                "frames": frames[: 10 - i % 4],
+                "input_sizes": [[1024 * (1 + i % 5), 16]],
+                "input_dtypes": ["Float"],
+                "output_sizes": [[1024 * (1 + i % 5), 16]],
+                "output_dtypes": ["Float"],
+                "state": "completed",
+                "time_discovered_started_ns": 1_700_000_000_000_000_000 + i * 1_000_000,
+                "time_discovered_completed_ns": 1_700_000_000_000_500_000 + i * 1_000_000,
+                "retired": True,
+                "timeout_ms": 600_000,
+                "is_p2p": False,
+            }
+            for i in range(entries)
+        ],
+    }
+    # Strings and frames are written once, and everything else each time: as torch does, and Python does not.
+    written = pickletools.optimize(pickle.dumps(dump, protocol=2))
     for rank in range(ranks):
-        dump = {
-            "version": "2.10",
-            "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str([*range(ranks)])}},
-            "pg_status": {
-                "0": dict.fromkeys(
-                    ("last_enqueued_collective", "last_started_collective", "last_completed_collective"), entries
-                )
-            },
-            "entries": [
-                {
-                    "record_id": i,
-                    "pg_id": 0,
-                    "process_group": ("0", "default_pg"),
-                    "collective_seq_id": i + 1,
-                    "p2p_seq_id": 0,
-                    "op_id": i + 1,
-                    "profiling_name": "nccl:all_reduce",
-                    "time_created_ns": 1_700_000_000_000_000_000 + i * 1_000_000,
-                    "duration_ms": 0.5,
-                    "frames": [dict(frame) for frame in frames],
-                    "input_sizes": [[1024, 16]],
-                    "input_dtypes": ["Float"],
-                    "output_sizes": [[1024, 16]],
-                    "output_dtypes": ["Float"],
-                    "state": "completed",
-                    "time_discovered_started_ns": 1_700_000_000_000_000_000 + i * 1_000_000,
-                    "time_discovered_completed_ns": 1_700_000_000_000_500_000 + i * 1_000_000,
-                    "retired": True,
-                    "timeout_ms": 600_000,
-                    "is_p2p": False,
-                }
-                for i in range(entries)
-            ],
-        }
-        Path(folder, f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(dump, protocol=2))
+        Path(folder, f"nccl_trace_rank_{rank}").write_bytes(written)
     return folder
 
 

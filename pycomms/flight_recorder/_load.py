@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from pycomms.flight_recorder import _bundle
 from pycomms.flight_recorder._model import UNKNOWN_RANK, Group, Record, Signature, Site
+from pycomms.flight_recorder._repeats import Repeats, take_out
 from pycomms.flight_recorder._torch_dumps import NotADump, read_json, to_record
 from pycomms.flight_recorder._unpickle import RefusedPickle, loads
 
@@ -115,19 +117,30 @@ def read(path: Path) -> Record:
     if not data:
         raise ValueError("empty: its writer was killed, or the disk was full")
     rank = rank_in_name(path.name)
+    repeats = None
     if data.lstrip()[:1] == b"{":
         found, complete = read_json(data.decode("utf-8", "replace"))
     elif data[:1] == b"\x80" or data[:1] in b"(}":
         try:
-            found, complete = loads(data)
+            found, complete, repeats = _loads(data)
         except ValueError as error:
             raise NotADump(str(error)) from error
         if not complete and not isinstance(found, dict):
             raise NotADump("neither a dump nor the beginning of one")
     else:
         raise NotADump("neither a ring nor a dump")
-    record = to_record(found, source=str(path), rank=rank, complete=complete)
+    record = to_record(found, source=str(path), rank=rank, complete=complete, repeats=repeats)
     return _with_time_of_file(record, path)
+
+
+def _loads(data: bytes) -> tuple[Any, bool, Repeats | None]:
+    """The object in a pickle, whether it is all there, and what was taken out of it before it was read."""
+    repeats = take_out(data)
+    if repeats is not None:
+        found, complete = loads(repeats.rest)
+        if complete and repeats.fit(found):
+            return found, True, repeats
+    return *loads(data), None
 
 
 _RANK = re.compile(r"rank[_\-.]?(\d{1,7})", re.IGNORECASE)

@@ -20,6 +20,8 @@ from pycomms.flight_recorder._torch_names import DESCRIPTION, Table, writer_of
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from pycomms.flight_recorder._repeats import Repeats
+
 _REQUIRED = ("process_group", "profiling_name", "state")
 
 
@@ -62,8 +64,9 @@ def _next_value(text: str, position: int) -> int:
     return position
 
 
-def to_record(dump: Any, *, source: str, rank: int, complete: bool) -> Record:
-    """The record in a loaded dump. rank: of the process, where the dump itself does not say.
+def to_record(dump: Any, *, source: str, rank: int, complete: bool, repeats: Repeats | None = None) -> Record:
+    """The record in a loaded dump. rank: of the process, where the dump itself does not say. repeats: what was taken
+    out of it before it was loaded, and fits.
 
     Raises NotADump if it is not a dump.
     """
@@ -76,7 +79,7 @@ def to_record(dump: Any, *, source: str, rank: int, complete: bool) -> Record:
     table = Table()
     try:
         columns = _columns(given)
-        rows = _rows(columns, groups, table)
+        rows = _rows(columns, groups, table, repeats)
     except (TypeError, ValueError, KeyError, IndexError, OverflowError, AttributeError) as error:
         raise NotADump(f"entries of an unknown form ({type(error).__name__})") from error
     lost = len(given) - len(columns["state"])
@@ -212,28 +215,48 @@ def _numbers(column: Sequence[Any]) -> npt.NDArray[np.int64]:
     return np.array(column, np.int64)
 
 
+_NUMBERS = {
+    "record_id": "id",
+    "time_created_ns": "issued_ns",
+    "time_discovered_started_ns": "started_ns",
+    "time_discovered_completed_ns": "ended_ns",
+    "collective_seq_id": "",
+    "seq_id": "",
+    "p2p_seq_id": "",
+}
+"""Fields that are numbers of one entry alone, and what they become."""
 _STATES = {"scheduled": State.ISSUED, "started": State.RUNNING, "completed": State.COMPLETED}
 
 
-def _rows(columns: Mapping[str, Sequence[Any]], groups: _Groups, table: Table) -> Entries:
-    rows = np.zeros(len(columns["state"]), ENTRY)
+def _rows(columns: Mapping[str, Sequence[Any]], groups: _Groups, table: Table, repeats: Repeats | None) -> Entries:
+    def spread(found: npt.ArrayLike, name: str = "", dtype: Any = np.int64) -> npt.NDArray[Any]:
+        """From the entries that were loaded to all of them."""
+        column = np.asarray(found, dtype)
+        if repeats is None:
+            return column
+        column = column[repeats.like]
+        for taken, numbers in repeats.counted.get(name, ()):
+            column[taken] = numbers
+        return column
+
+    rows = np.zeros(len(columns["state"] if repeats is None else repeats.like), ENTRY)
     if not len(rows):
         return rows
-    rows["id"] = _numbers(columns["record_id"])
-    rows["issued_ns"] = _numbers(columns["time_created_ns"])
-    rows["started_ns"] = _numbers(columns["time_discovered_started_ns"])
-    rows["ended_ns"] = _numbers(columns["time_discovered_completed_ns"])
-    rows["timeout_ms"] = np.clip(_numbers(columns["timeout_ms"]), 0, 2**32 - 1)
-    rows["group"] = groups.indices(columns["process_group"])
-    p2p = np.array(columns["is_p2p"], bool)
+    numbers = {name: spread(_numbers(columns[name]), name) for name in _NUMBERS}
+    for name, field in _NUMBERS.items():
+        if field:
+            rows[field] = numbers[name]
+    rows["timeout_ms"] = spread(np.clip(_numbers(columns["timeout_ms"]), 0, 2**32 - 1))
+    rows["group"] = spread(groups.indices(columns["process_group"]))
+    p2p = spread(columns["is_p2p"], dtype=bool)
     # Before format 2.2 there was one number for both.
-    counted = columns["collective_seq_id"] if columns["collective_seq_id"][0] is not None else columns["seq_id"]
-    rows["sequence"] = np.where(p2p, _numbers(columns["p2p_seq_id"]), _numbers(counted))
-    rows["state"] = [state or State.UNKNOWN for state in map(_STATES.get, columns["state"])]
-    rows["signature"] = table.signature_indices([columns[name] for name in (*DESCRIPTION, "signature")])
-    rows["site"] = table.site_indices(columns["frames"])
+    counted = "collective_seq_id" if columns["collective_seq_id"][0] is not None else "seq_id"
+    rows["sequence"] = np.where(p2p, numbers["p2p_seq_id"], numbers[counted])
+    rows["state"] = spread([state or State.UNKNOWN for state in map(_STATES.get, columns["state"])])
+    rows["signature"] = spread(table.signature_indices([columns[name] for name in (*DESCRIPTION, "signature")]))
+    rows["site"] = spread(table.site_indices(columns["frames"]))
     p2p |= table.is_p2p(rows["signature"])
-    retired = np.array(columns["retired"], bool)
+    retired = spread(columns["retired"], dtype=bool)
     rows["flags"] = np.where(p2p, int(Flag.P2P), 0) | np.where(retired, int(Flag.RETIRED), 0) | int(Flag.TIMES_FOUND)
     _use_what_the_writer_knows(rows, table)
     _close_coalesced(rows, table)
