@@ -12,7 +12,7 @@
 namespace pycomms::recorder {
 
 inline constexpr char kMagic[8] = {'P', 'Y', 'C', 'O', 'M', 'M', 'S', 'F'};
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr size_t kHeaderBytes = 4096;
 
 // Offset of a string in the heap: its length in 32 bits, then its bytes. Zero: none.
@@ -80,8 +80,14 @@ struct Header {
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
 
+// Entries refer to a group by the place of its slot in the lower half and its `life` in the upper: a slot whose group was
+// destroyed may become another's, and what the first one left behind is none of the second.
+inline constexpr uint32_t kMostGroups = 1 << 16;
+inline constexpr uint32_t place_of(uint32_t group) { return group % kMostGroups; }
+inline constexpr uint32_t life_of(uint32_t group) { return group / kMostGroups; }
+
 struct alignas(128) GroupSlot {
-  std::atomic<uint32_t> is_there;  // 1 once the rest is whole
+  std::atomic<uint32_t> is_there;  // 1 while the rest is whole
   Text name;
   std::atomic<Text> description;  // may be known later than the rest
   Text ranks;                     // global, 32 bits each; zero: ranks 0 to size - 1
@@ -95,6 +101,7 @@ struct alignas(128) GroupSlot {
   // Of collectives, from 1.
   std::atomic<uint32_t> issued, started, completed;
   std::atomic<uint32_t> requests;  // point-to-point operations that were issued
+  std::atomic<uint32_t> life;      // how many groups had the slot before, in 16 bits
 };
 static_assert(sizeof(GroupSlot) == 128);
 

@@ -22,7 +22,7 @@ bool fits(uint64_t at, uint64_t count, uint64_t each, uint64_t size) {
 Status check(const std::string& path, const Header& h, uint64_t size) {
   const auto bad = [&](const std::string& why) { return Status(Code::kInvalidArgument, path + ": " + why); };
   if (std::memcmp(h.magic, kMagic, sizeof(kMagic)) != 0) return bad("is no file of a flight recorder");
-  if (h.version != kVersion) {
+  if (h.version == 0 || h.version > kVersion) {  // the first one is as this, with no group in another's slot
     return bad("has format " + std::to_string(h.version) + ", this program reads " + std::to_string(kVersion));
   }
   if (h.group_bytes != sizeof(GroupSlot) || h.slot_bytes != sizeof(Slot) || h.groups_at % 128 != 0 ||
@@ -77,8 +77,14 @@ std::vector<SeenGroup> Reader::groups() const {
   const uint32_t count = std::min(header().groups.load(std::memory_order_acquire), header().group_capacity);
   for (uint32_t i = 0; i < count; ++i) {
     const GroupSlot& slot = slots[i];
-    if (slot.is_there.load(std::memory_order_acquire) == 0) break;
     SeenGroup group;
+    if (slot.is_there.load(std::memory_order_acquire) == 0) {  // it is becoming another's
+      group.number = UINT32_MAX;
+      seen.push_back(std::move(group));
+      continue;
+    }
+    const uint32_t life = slot.life.load(std::memory_order_relaxed);
+    group.number = life * kMostGroups + i;
     group.name = text(slot.name);
     group.description = text(slot.description.load(std::memory_order_relaxed));
     group.device = text(slot.device);
@@ -94,6 +100,11 @@ std::vector<SeenGroup> Reader::groups() const {
     group.requests = slot.requests.load(std::memory_order_relaxed);
     group.is_late = slot.is_late != 0;
     group.has_left = slot.left.load(std::memory_order_relaxed) != 0;
+    fence(std::memory_order_acquire);
+    if (slot.is_there.load(std::memory_order_relaxed) == 0 || slot.life.load(std::memory_order_relaxed) != life) {
+      group = SeenGroup();
+      group.number = UINT32_MAX;
+    }
     seen.push_back(std::move(group));
   }
   return seen;

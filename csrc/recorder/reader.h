@@ -17,6 +17,7 @@ namespace pycomms::recorder {
 struct SeenEntry {
   uint64_t index = 0;
   int64_t issued_ns = 0, started_ns = 0, ended_ns = 0;
+  // group: the number of one of Reader::groups(), or of one whose slot has become another's.
   uint32_t group = 0, sequence = 0, timeout_ms = 0, thread = 0;
   State state = State::kUnknown;
   uint16_t flags = 0;
@@ -32,6 +33,7 @@ struct SeenGroup {
   std::vector<uint32_t> ranks;
   int32_t rank = 0, size = 0;
   uint32_t generation = 0, issued = 0, started = 0, completed = 0, requests = 0;
+  uint32_t number = 0;  // by which entries refer to it; UINT32_MAX: its slot is just becoming another's
   bool is_late = false, has_left = false;
 };
 

@@ -52,6 +52,10 @@ Result<std::unique_ptr<Ring>> Ring::create(const RingOptions& options) {
   if (options.entries == 0 || options.groups == 0) {
     return Status(Code::kInvalidArgument, "a flight recorder needs room for at least 1 entry and 1 group");
   }
+  if (options.groups > kMostGroups) {
+    return Status(Code::kInvalidArgument, "a flight recorder has room for " + std::to_string(kMostGroups) +
+                                              " groups at most, not " + std::to_string(options.groups));
+  }
   const size_t groups_at = kHeaderBytes;
   const size_t slots_at = groups_at + options.groups * sizeof(GroupSlot);
   const size_t heap_at = slots_at + size_t{options.entries} * sizeof(Slot);
@@ -101,9 +105,9 @@ Result<std::unique_ptr<Ring>> Ring::create(const RingOptions& options) {
   header->dtypes = ring->intern(options.dtypes);
   header->reductions = ring->intern(options.reductions);
   // Group zero stands for those that have no room.
-  new (&ring->slot_of(0)) GroupSlot();
-  ring->slot_of(0).name = ring->intern("(one of the groups that the record has no room for)");
-  ring->slot_of(0).is_there = 1;
+  new (&ring->slot_at(0)) GroupSlot();
+  ring->slot_at(0).name = ring->intern("(one of the groups that the record has no room for)");
+  ring->slot_at(0).is_there = 1;
   header->groups = 1;
   fence(std::memory_order_release);
   std::memcpy(header->magic, kMagic, sizeof(kMagic));
@@ -145,9 +149,12 @@ Text Ring::append(std::string_view bytes) {
 }
 
 Text Ring::intern(std::string_view text) {
-  if (text.empty()) return 0;
-  text = text.substr(0, kLongestText);
   const std::lock_guard lock(mutex_);
+  return intern_whole(text.substr(0, kLongestText));
+}
+
+Text Ring::intern_whole(std::string_view text) {
+  if (text.empty()) return 0;
   if (const auto known = texts_.find(std::string(text)); known != texts_.end()) return known->second;
   const Text made = append(text);
   if (made != 0) texts_.emplace(text, made);
@@ -161,40 +168,69 @@ uint32_t Ring::add_group(const GroupInfo& group) {
   const Text description = intern(group.description);
   const Text device = intern(group.device);
   const std::lock_guard lock(mutex_);
-  Header& h = header();
-  const uint32_t index = h.groups.load(std::memory_order_relaxed);
-  if (index >= h.group_capacity) {
-    h.groups_lost.fetch_add(1, std::memory_order_relaxed);
+  // The same members come again and again in a program that makes and destroys groups.
+  const Text ranks =
+      intern_whole({reinterpret_cast<const char*>(group.ranks.data()), group.ranks.size() * sizeof(uint32_t)});
+  const bool has_ranks = group.ranks.empty() || ranks != 0;  // else a reader would take it for ranks 0 to size - 1
+  uint32_t number = 0;
+  GroupSlot* slot = has_ranks ? take_slot(&number) : nullptr;
+  if (slot == nullptr) {
+    header().groups_lost.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  auto* slot = new (&slot_of(index)) GroupSlot();
   slot->name = name;
   slot->description = description;
   slot->device = device;
-  if (!group.ranks.empty()) {
-    slot->ranks = append({reinterpret_cast<const char*>(group.ranks.data()), group.ranks.size() * sizeof(uint32_t)});
-    if (slot->ranks == 0) {  // a reader would take it for ranks 0 to size - 1
-      h.groups_lost.fetch_add(1, std::memory_order_relaxed);
-      return 0;
-    }
-  }
+  slot->ranks = ranks;
   slot->size = group.size;
   slot->rank = group.rank;
   slot->generation = group.generation;
   slot->is_late = group.is_late ? 1 : 0;
   slot->made_ns = now_ns();
   slot->is_there.store(1, std::memory_order_release);
-  h.groups.store(index + 1, std::memory_order_release);
+  if (life_of(number) == 0 && place_of(number) == header().groups.load(std::memory_order_relaxed)) {
+    header().groups.store(place_of(number) + 1, std::memory_order_release);
+  }
   look_at_clocks();
-  return index;
+  return number;
+}
+
+GroupSlot* Ring::take_slot(uint32_t* group) {
+  const uint32_t unused = header().groups.load(std::memory_order_relaxed);
+  if (unused < header().group_capacity) {
+    *group = unused;
+    return new (&slot_at(unused)) GroupSlot();
+  }
+  if (left_.empty()) return nullptr;
+  const uint32_t before = left_.front();
+  left_.pop_front();
+  *group = before + kMostGroups;  // the next life, at the same place
+  GroupSlot& slot = slot_at(place_of(before));
+  slot.is_there.store(0, std::memory_order_relaxed);
+  slot.life.store(life_of(*group), std::memory_order_relaxed);  // entries of the one before leave no more marks here
+  fence(std::memory_order_release);
+  for (auto* mark : {&slot.left, &slot.issued, &slot.started, &slot.completed, &slot.requests}) {
+    mark->store(0, std::memory_order_relaxed);
+  }
+  return &slot;
+}
+
+GroupSlot& Ring::live(uint32_t group) const {
+  GroupSlot& slot = slot_at(place_of(group));
+  return slot.life.load(std::memory_order_relaxed) == life_of(group) ? slot : slot_at(0);
 }
 
 void Ring::describe_group(uint32_t group, std::string_view description) {
-  if (group != 0) slot_of(group).description.store(intern(description), std::memory_order_relaxed);
+  if (group == 0) return;
+  const Text text = intern(description);
+  live(group).description.store(text, std::memory_order_relaxed);
 }
 
 void Ring::leave_group(uint32_t group) {
-  if (group != 0) slot_of(group).left.store(1, std::memory_order_release);
+  if (group == 0 || is_foreign()) return;
+  const std::lock_guard lock(mutex_);
+  GroupSlot& slot = live(group);
+  if (&slot != &slot_at(0) && slot.left.exchange(1, std::memory_order_release) == 0) left_.push_back(group);
 }
 
 // --- entries
@@ -241,7 +277,7 @@ Entry Ring::begin(const Issue& issue, const Sizes& sizes, int64_t now) {
   slot.version_behind.store(whole, std::memory_order_relaxed);
   slot.version.store(whole, std::memory_order_release);
   if ((issue.flags & kPointToPoint) == 0) {
-    GroupSlot& group = slot_of(issue.group);
+    GroupSlot& group = live(issue.group);
     group.issued.store(issue.sequence, std::memory_order_relaxed);
     if (issue.starts_now) group.started.store(issue.sequence, std::memory_order_relaxed);
   }
@@ -286,7 +322,7 @@ void Entry::end(State state, int64_t ended_ns, std::string_view error) const {
   const uint32_t sequence = slot_->sequence.load(std::memory_order_relaxed);
   const bool counts = (slot_->flags & kPointToPoint) == 0 && state == State::kCompleted;
   unlock();
-  if (counts) raise_to(ring_->slot_of(group).completed, sequence);
+  if (counts) raise_to(ring_->live(group).completed, sequence);
 }
 
 // --- the end

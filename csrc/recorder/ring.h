@@ -3,6 +3,7 @@
 // Any thread. In a forked child it records nothing: the file is the parent's. Must not know: torch, Python, engines.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -89,12 +90,13 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  // The number by which entries refer to the group; zero when there is no room for more.
+  // The number by which entries refer to the group; zero when there is no room for more. When all slots have been used, the
+  // group that was left first makes room.
   uint32_t add_group(const GroupInfo& group);
   void describe_group(uint32_t group, std::string_view description);
   void leave_group(uint32_t group);
   // The next number of the group's point-to-point operations.
-  uint32_t next_request(uint32_t group) { return slot_of(group).requests.fetch_add(1, std::memory_order_relaxed) + 1; }
+  uint32_t next_request(uint32_t group) { return live(group).requests.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   // The same text always gets the same number; zero when there is no room.
   Text intern(std::string_view text);
@@ -118,8 +120,12 @@ class Ring {
   friend class Entry;
   Ring(std::string path, std::byte* data, size_t size);
   Header& header() const { return *reinterpret_cast<Header*>(data_); }
-  GroupSlot& slot_of(uint32_t group) const { return reinterpret_cast<GroupSlot*>(data_ + header().groups_at)[group]; }
+  GroupSlot& slot_at(uint32_t place) const { return reinterpret_cast<GroupSlot*>(data_ + header().groups_at)[place]; }
+  // The group's own slot; that of group zero once it has made room for another.
+  GroupSlot& live(uint32_t group) const;
+  GroupSlot* take_slot(uint32_t* group);
   Text append(std::string_view bytes);
+  Text intern_whole(std::string_view text);
   void look_at_clocks();
 
   const std::string path_;
@@ -131,6 +137,7 @@ class Ring {
 
   std::mutex mutex_;
   std::unordered_map<std::string, Text> texts_;  // guarded by mutex_
+  std::deque<uint32_t> left_;                    // guarded by mutex_; groups whose slots may become others'
 };
 
 // The ring of this process, or null: none was opened, or this is a forked child.

@@ -10,6 +10,7 @@ import struct
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,8 @@ from pycomms.flight_recorder._model import ENTRY, UNKNOWN_SITE, Entries, Flag, G
 from pycomms.flight_recorder._ring_signatures import decode
 
 MAGIC = b"PYCOMMSF"
-VERSION = 1
+VERSION = 2
+"""The first is read as well: in it no group has taken the place of another."""
 
 _HEADER = struct.Struct("<8sIIQ QIIQIIQQ iiii Q 6I qqqq QQQ 6I q i")
 _HEADER_BYTES = 4096
@@ -28,13 +30,13 @@ GROUP = np.dtype(
     {
         "names": [
             "is_there", "name", "description", "ranks", "size", "rank", "generation", "is_late", "device", "left",
-            "made_ns", "issued", "started", "completed", "requests",
+            "made_ns", "issued", "started", "completed", "requests", "life",
         ],
         "formats": [
             "<u4", "<u4", "<u4", "<u4", "<i4", "<i4", "<u4", "<u4", "<u4", "<u4",
-            "<i8", "<u4", "<u4", "<u4", "<u4",
+            "<i8", "<u4", "<u4", "<u4", "<u4", "<u4",
         ],
-        "offsets": [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 52, 56, 60],
+        "offsets": [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 48, 52, 56, 60, 64],
         "itemsize": 128,
     }
 )  # fmt: skip
@@ -53,6 +55,7 @@ SLOT = np.dtype(
     }
 )  # fmt: skip
 _WRITING, _WHOLE = 1, 2
+_MOST_GROUPS = 1 << 16
 _MOST_RANKS = 1 << 17  # a number above is damage, and lists of so many would take all memory
 
 
@@ -114,8 +117,14 @@ def read(path: str | Path) -> Record:
             f"{header.groups_lost} groups had no room in the record: their operations are in it, "
             "but nothing is concluded from them"
         )
-    groups = _groups(data, header, heap)
-    entries, tables = _entries(slots, header, heap, len(groups))
+    group_slots = _group_slots(data, header)
+    groups = _groups(group_slots, heap)
+    rank = header.rank if header.rank >= 0 else _rank_in(groups, group_slots)
+    entries, tables = _entries(slots, header, heap)
+    entries["group"], of_others = _places(slots["group"], group_slots)
+    if of_others:
+        # A group of one process: nothing was in flight in it, nobody waits there.
+        groups = (*groups, Group(name="(groups that made room for others)", ranks=(max(rank, 0),)))
     host = heap.text(header.texts[0])
     reason = heap.text(header.reason)
     if header.signal:
@@ -126,7 +135,7 @@ def read(path: str | Path) -> Record:
         source=str(path),
         writer="pycomms" if is_dump else "ring",
         version=str(VERSION),
-        rank=header.rank if header.rank >= 0 else _rank_in(groups, slots, data, header),
+        rank=rank,
         world_size=header.world_size or max((len(group.ranks) for group in groups), default=0),
         host=host,
         pid=header.pid,
@@ -154,8 +163,8 @@ def _header(path: str, data: npt.NDArray[np.uint8]) -> _Header:
         raise NotARingError(f"{path} is no file of a flight recorder")
     f = _HEADER.unpack(data[: _HEADER.size].tobytes())
     version, groups_at, slots_at, heap_at = f[1], f[4], f[7], f[10]
-    if version != VERSION:
-        raise NotARingError(f"{path} has format {version}, this version of pycomms reads {VERSION}")
+    if not 1 <= version <= VERSION:
+        raise NotARingError(f"{path} has format {version}, this version of pycomms reads 1 to {VERSION}")
     if f[5] != GROUP.itemsize or f[8] != SLOT.itemsize or not _HEADER_BYTES <= groups_at <= slots_at <= heap_at:
         raise NotARingError(f"{path} is damaged: its parts lie where none can be")
     return _Header(
@@ -234,13 +243,33 @@ def _slots(data: npt.NDArray[np.uint8], header: _Header) -> tuple[Entries, int]:
     return kept[np.argsort(kept["version"], kind="stable")], int(np.count_nonzero(used & ~whole))
 
 
-def _groups(data: npt.NDArray[np.uint8], header: _Header, heap: _Heap) -> tuple[Group, ...]:
+def _group_slots(data: npt.NDArray[np.uint8], header: _Header) -> Entries:
+    """Their slots, as they are at one moment each; one that is just becoming another's is not there."""
     room = min(header.groups, max(0, len(data) - header.groups_at) // GROUP.itemsize)
-    slots = data[header.groups_at : header.groups_at + room * GROUP.itemsize].view(GROUP)
+    live = data[header.groups_at : header.groups_at + room * GROUP.itemsize].view(GROUP)
+    slots = live.copy()
+    slots["is_there"] &= live["is_there"] & (slots["life"] == live["life"])
+    return slots
+
+
+def _places(numbers: npt.NDArray[Any], slots: Entries) -> tuple[npt.NDArray[np.uint32], bool]:
+    """Where the group of each entry is, by its number: its place and how many had that before. Whether any is gone:
+    of those, the place behind all.
+    """
+    places = numbers % _MOST_GROUPS
+    known = places < len(slots)
+    places[~known] = 0
+    gone = known & (slots["life"][places] != numbers // _MOST_GROUPS) if len(slots) else np.zeros(len(places), bool)
+    places[gone] = len(slots)
+    return places, bool(gone.any())
+
+
+def _groups(slots: Entries, heap: _Heap) -> tuple[Group, ...]:
     groups = []
     for slot in slots:
         if not slot["is_there"]:
-            break
+            groups.append(Group(name="(a group that was just being made)"))
+            continue
         listed = heap.bytes(int(slot["ranks"]))
         ranks = np.frombuffer(listed[: len(listed) // 4 * 4], "<u4").tolist() or range(_ranks(int(slot["size"])))
         device = heap.text(slot["device"])
@@ -260,11 +289,11 @@ def _groups(data: npt.NDArray[np.uint8], header: _Header, heap: _Heap) -> tuple[
     return tuple(groups)
 
 
-def _rank_in(groups: tuple[Group, ...], slots: Entries, data: npt.NDArray[np.uint8], header: _Header) -> int:
+def _rank_in(groups: tuple[Group, ...], slots: Entries) -> int:
     """The global rank, from this process's place in its first group."""
     if len(groups) < 2:
         return -1
-    place = data[header.groups_at + GROUP.itemsize :][: GROUP.itemsize].view(GROUP)[0]["rank"]
+    place = slots[1]["rank"]
     ranks = groups[1].ranks
     return ranks[place] if 0 <= place < len(ranks) else -1
 
@@ -276,12 +305,12 @@ class _Tables:
     errors: tuple[str, ...]
 
 
-def _entries(slots: Entries, header: _Header, heap: _Heap, groups: int) -> tuple[Entries, _Tables]:
+def _entries(slots: Entries, header: _Header, heap: _Heap) -> tuple[Entries, _Tables]:
+    """All but their groups."""
     entries = np.zeros(len(slots), ENTRY)
     for name in ("issued_ns", "started_ns", "ended_ns"):
         entries[name] = np.where(slots[name] == 0, 0, slots[name] + header.wall_minus_monotonic)
     entries["id"] = (slots["version"] // 4).astype(np.uint32)
-    entries["group"] = np.where(slots["group"] < groups, slots["group"], 0)
     for name in ("sequence", "timeout_ms", "flags"):
         entries[name] = slots[name]
     entries["state"] = np.where(slots["state"] <= 7, slots["state"], 0)

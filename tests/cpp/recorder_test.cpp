@@ -110,6 +110,53 @@ TEST(groups_that_have_no_room_share_one) {
   CHECK_EQ(open_reader(folder / "one.ring")->header().groups_lost.load(), 1u);
 }
 
+TEST(a_group_that_was_left_makes_room_and_what_it_left_behind_is_not_its_successors) {
+  const Folder folder;
+  const auto ring = make_ring(folder / "one.ring", 8);
+  const uint32_t first = ring->add_group(group_of("first"));
+  const uint32_t second = ring->add_group(group_of("second"));
+  ring->add_group(group_of("third"));
+  const Entry late = ring->begin(issue_of(first, 5), {});
+  ring->next_request(first);
+  ring->leave_group(second);
+  ring->leave_group(first);
+  ring->leave_group(second);  // said twice
+  CHECK_EQ(ring->add_group(group_of("fourth")), second + kMostGroups);
+  const uint32_t fifth = ring->add_group(group_of("fifth"));
+  CHECK_EQ(place_of(fifth), place_of(first));
+  CHECK_EQ(ring->add_group(group_of("one too many")), 0u);
+
+  ring->begin(issue_of(fifth, 1), {}).end(State::kCompleted, 9);
+  late.end(State::kCompleted, 9);
+  ring->describe_group(first, "of a group that is gone");
+  ring->leave_group(first);
+  CHECK_EQ(ring->add_group(group_of("still one too many")), 0u);
+
+  const auto reader = open_reader(folder / "one.ring");
+  const SeenGroup seen = reader->groups()[place_of(fifth)];
+  CHECK_EQ(seen.name, std::string("fifth"));
+  CHECK_EQ(seen.description, std::string("described"));
+  CHECK_EQ(seen.number, fifth);
+  CHECK_EQ(seen.issued, 1u);
+  CHECK_EQ(seen.completed, 1u);
+  CHECK_EQ(seen.requests, 0u);
+  CHECK(!seen.has_left);
+  const auto entries = reader->entries();
+  CHECK_EQ(entries[0].group, first);
+  CHECK_EQ(entries[1].group, fifth);
+}
+
+TEST(groups_without_end_need_no_more_room_than_those_that_are_there) {
+  const Folder folder;
+  const auto ring = make_ring(folder / "one.ring", 4);
+  for (int i = 0; i < 200'000; ++i) {
+    const uint32_t group = ring->add_group(group_of("again"));
+    CHECK(group != 0);
+    ring->leave_group(group);
+  }
+  CHECK_EQ(open_reader(folder / "one.ring")->header().heap_lost.load(), 0u);
+}
+
 TEST(bad_files_and_places_are_refused) {
   const Folder folder;
   CHECK(!Ring::create(options_at(folder / "no/such/folder", 4)).is_ok());

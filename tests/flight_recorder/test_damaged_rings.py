@@ -82,3 +82,21 @@ def test_a_failure_in_a_group_without_room_is_not_called_healthy() -> None:
     analysis = analyze([record])
     assert analysis.verdict is Verdict.INSUFFICIENT_DATA
     assert "no room" in analysis.findings[0].what
+
+
+@pytest.mark.parametrize("life, group", [(0, "here"), (1, "(groups that made room for others)")])
+def test_an_entry_of_a_group_that_made_room_is_not_the_next_ones(life: int, group: str, tmp_path: Path) -> None:
+    data = _ring_bytes()
+    struct.pack_into("<I", data, 8, 2)  # the version
+    slot = np.zeros(1, _ring.SLOT)
+    slot["version"] = slot["version_behind"] = 2  # the first entry, whole
+    slot["group"], slot["sequence"], slot["state"] = 1, 5, State.RUNNING
+    slots_at, heap_at = _GROUPS_AT + 256, _GROUPS_AT + 256 + 256
+    data[slots_at:heap_at] = slot.tobytes()
+    struct.pack_into("<I4s", data, heap_at + 8, 4, b"here")
+    struct.pack_into("<I", data, _GROUPS_AT + 128 + 4, 8)  # its name
+    struct.pack_into("<I", data, _GROUPS_AT + 128 + 64, life)
+    path = tmp_path / "rank0.1.dump"
+    path.write_bytes(data)
+    record = _ring.read(path)
+    assert [record.groups[place].name for place in record.entries["group"]] == [group]

@@ -24,6 +24,9 @@ class RecordedGroup : public std::enable_shared_from_this<RecordedGroup> {
         group_(ring.add_group(group)),
         late_(group.is_late ? recorder::kLate : uint16_t{0}),
         recorded_elsewhere_(std::move(recorded_elsewhere)) {}
+  ~RecordedGroup() { ring_.leave_group(group_); }
+  RecordedGroup(const RecordedGroup&) = delete;
+  RecordedGroup& operator=(const RecordedGroup&) = delete;
 
   // Its operations are entries from now on. Not beside operations of the group.
   void attach_to(::c10d::ProcessGroup& group, int64_t hook);
