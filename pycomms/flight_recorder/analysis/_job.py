@@ -158,7 +158,12 @@ def _one_per_rank(records: Sequence[Record], warnings: list[str]) -> tuple[dict[
         chosen[rank] = ordered[-1]
         if len(ordered) > 1:
             superseded[rank] = ordered[:-1]
-    several = [rank for rank, older in superseded.items() if any(one.pid != chosen[rank].pid for one in older)]
+    _leave_out_older_attempts(chosen, superseded, warnings)
+    several = [
+        rank
+        for rank, older in superseded.items()
+        if rank in chosen and any(one.pid != chosen[rank].pid for one in older)
+    ]
     if several:  # else they are dumps that the same process wrote before
         warnings.append(f"records of several processes for {ranks_text(several)}: the newest of each is used")
     for what, values in (
@@ -168,6 +173,33 @@ def _one_per_rank(records: Sequence[Record], warnings: list[str]) -> tuple[dict[
         if len(values - {""}) > 1:
             warnings.append(f"mixed {what}: {', '.join(sorted(values - {''}))}")
     return chosen, superseded
+
+
+def _leave_out_older_attempts(
+    chosen: dict[int, Record], superseded: dict[int, list[Record]], warnings: list[str]
+) -> None:
+    """Of ranks that did not come to the newest attempt of the job, what they did in an earlier one is another story.
+
+    Unless they are still there: a launcher that starts only one rank anew leaves the others in their attempt.
+    """
+    newest_attempt = max((record.attempt for record in chosen.values()), default=0)
+    current = [rank for rank, record in chosen.items() if record.attempt == newest_attempt]
+    began = min((chosen[rank].started_ns for rank in current), default=0)
+    over = [
+        rank
+        for rank, record in chosen.items()
+        if record.attempt < newest_attempt and not record.alive and 0 < record.taken_ns < began
+    ]
+    if len(over) < len(current):
+        for rank in over:
+            superseded.setdefault(rank, []).append(chosen.pop(rank))
+    older = {one.attempt for ones in superseded.values() for one in ones if one.attempt < newest_attempt}
+    if older:
+        warnings.append(
+            f"the verdict is about attempt {newest_attempt} of the job, the newest: "
+            f"records of {'attempt' if len(older) == 1 else 'attempts'} {', '.join(map(str, sorted(older)))} "
+            "are left out"
+        )
 
 
 def _identify(chosen: dict[int, Record], warnings: list[str]) -> tuple[list[GroupLanes], dict[tuple[int, int], int]]:
