@@ -13,7 +13,7 @@ NATIVE := setup_ext.py CMakeLists.txt $(shell find csrc cmake -name '*.h' -o -na
 VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
-.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank multihost emulator cuda gpu upstream-part upstream \
+.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank ft multihost emulator cuda gpu upstream-part upstream \
         bench docs proto format tidy clean
 .NOTPARALLEL:
 
@@ -23,6 +23,7 @@ help:
 	@echo "make test       all tests that fit in a few minutes"
 	@echo "make lint       ruff, mypy, clang-format"
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
+	@echo "make ft         jobs whose workers die and come (part of make test)"
 	@echo "make multihost  tests on several hosts, which are network namespaces here (needs root, or skips itself)"
 	@echo "make emulator   tests of the emulated CUDA, on a torch for CUDA 13 (no GPU needed)"
 	@echo "make cuda       tests of GPU tensors on the emulated CUDA (no GPU needed)"
@@ -52,13 +53,14 @@ demo: setup
 	$(PY) examples/demo.py
 
 # Each step prints its own summary; the first that fails ends the run.
-test: unit cpp-test multirank multihost emulator cuda upstream-part
+test: unit cpp-test multirank ft multihost emulator cuda upstream-part
 	$(say) "all tests passed"
 
 # They only compute: on all cores at once. The other stages have tests that measure how soon something is noticed.
 unit: setup
 	$(say) "unit tests"
-	$(PY) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal tests/unit tests/flight_recorder
+	$(PY) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal tests/unit tests/flight_recorder \
+	  tests/ft/core tests/ft/wire
 
 cpp-test: $(VARIANTS)
 
@@ -71,6 +73,11 @@ $(VARIANTS): $(VENV)/.stamp-torch
 multirank: setup
 	$(say) "multirank tests"
 	$(PY) -m pytest -q tests/multirank
+
+# Jobs of real processes, with the coordinator in the test, behind a socket, or under `pycomms run`.
+ft: setup
+	$(say) "fault tolerance"
+	$(PY) -m pytest -q tests/ft/link tests/ft/coordinator tests/ft/run tests/ft/session
 
 multihost: setup
 	$(say) "hosts in network namespaces"
