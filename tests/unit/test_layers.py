@@ -58,6 +58,7 @@ def test_decisions_of_fault_tolerance_know_nothing_but_each_other() -> None:
 def test_agent_and_coordinator_need_no_torch(part: str) -> None:
     """An import of torch takes seconds, and both must start in a tenth of one."""
     sources = read(ROOT / "pycomms" / "ft" / part, relative_to=ROOT, suffixes={".py"})
+    sources.pop("pycomms/ft/run/_spare.py", None)  # a worker, whose part it is to have imported torch
     allowed = {"pycomms", "google", "grpc", "typing_extensions", *sys.stdlib_module_names}
     violations = import_violations(sources, allowed)
     assert not violations, show(violations)
