@@ -126,7 +126,7 @@ class _Reader:
             rest=b"".join(self._rest),
             kept=self._kept,
             like=np.array(self._like, np.intp),
-            counted=gather(self._layouts.values()),
+            counted=gather(self._layouts.values(), self._data),
             fields=self._fields,
             first=tuple(self._known.values()),
         )
@@ -203,12 +203,11 @@ class _Reader:
         begin = at = self._at
         expected: Layout | None = layout
         while expected is not None and at + expected.size <= len(data):
-            values = expected.cut(data, at)
-            place = expected.kinds.get(expected.repeated(values))
+            place = expected.kinds.get(expected.cut(data, at))
             if place is None:
                 break
             expected.taken.append(len(like))
-            expected.numbers.append(expected.counted(values))
+            expected.places.append(at)
             like.append(place)
             at += expected.size
             last, expected = expected, expected.then
@@ -223,7 +222,7 @@ class _Reader:
         if layout is None:
             layout = Layout(self._numbered, parts, before=len(b"}("), after=len(b"u"))
             self._layouts[shape] = layout
-        values = layout.cut(self._data, self._at)
+        layout.kinds[layout.cut(self._data, self._at)] = self._known.get(parts[::2], self._kept)
         place = self._known.get(parts[::2])
         if place is None:
             self._known[parts[::2]] = place = self._kept
@@ -231,9 +230,8 @@ class _Reader:
             self._at = found.end()
         else:
             layout.taken.append(len(self._like))
-            layout.numbers.append(layout.counted(values))
+            layout.places.append(self._at)
             self._leave_out(self._at, found.end())
-        layout.kinds[layout.repeated(values)] = place
         self._like.append(place)
         return layout
 

@@ -247,7 +247,7 @@ def _group_slots(data: npt.NDArray[np.uint8], header: _Header) -> Entries:
     """Their slots, as they are at one moment each; one that is just becoming another's is not there."""
     room = min(header.groups, max(0, len(data) - header.groups_at) // GROUP.itemsize)
     live = data[header.groups_at : header.groups_at + room * GROUP.itemsize].view(GROUP)
-    slots = live.copy()
+    slots: Entries = live.copy()
     slots["is_there"] &= live["is_there"] & (slots["life"] == live["life"])
     return slots
 
