@@ -113,7 +113,7 @@ def test_two_hosts_meet_at_an_endpoint(tmp_path: Path, backend: str) -> None:
     token.touch(0o600)
     token.write_text("ab" * 32)
     script = FORM + "    member.leave()\n"
-    options = ("--nnodes=2", "--no-prefix", f"--token-file={token}", f"--rdzv-backend={backend}")
+    options: tuple[str, ...] = ("--nnodes=2", "--no-prefix", f"--token-file={token}", f"--rdzv-backend={backend}")
     options += (f"--rdzv-endpoint=127.0.0.1:{free_port()}",)
     folders = [tmp_path / "a", tmp_path / "b"]
     for folder in folders:

@@ -31,6 +31,9 @@ class Hosts:
     def job(self) -> JobState:
         return self.launch.job
 
+    def phase(self) -> Phase:
+        return self.job.phase
+
     def says(self, host: str, **what: Any) -> None:
         known = self.last.get(host, HostReport(host=host, slots=2, rule=self.rule, address=f"{host}.net", port=1000))
         self.last[host] = replace(known, **what)
@@ -54,9 +57,9 @@ def ranks(job: JobState) -> list[tuple[str, int, int]]:
 def test_forms_when_all_have_come() -> None:
     hosts = Hosts(rule())
     hosts.says("a", slots=3)
-    assert hosts.job.phase is Phase.GATHERING
+    assert hosts.phase() is Phase.GATHERING
     hosts.says("b")
-    assert hosts.job.phase is Phase.RUNNING
+    assert hosts.phase() is Phase.RUNNING
     assert ranks(hosts.job) == [("a", 0, 3), ("b", 3, 2)]
     assert (hosts.job.world_size, hosts.job.master_addr, hosts.job.name) == (5, "a.net", "named")
 
@@ -74,7 +77,7 @@ def test_waits_a_while_for_more_than_the_fewest() -> None:
     hosts.says("a")
     hosts.after(29)
     hosts.says("b")
-    assert hosts.job.phase is Phase.GATHERING
+    assert hosts.phase() is Phase.GATHERING
     hosts.after(1)
     assert ranks(hosts.job) == [("a", 0, 2), ("b", 2, 2)]
 
@@ -83,9 +86,9 @@ def test_gives_up_on_hosts_that_do_not_come() -> None:
     hosts = Hosts(rule())
     hosts.says("a")
     hosts.after(600)
-    assert hosts.job.phase is Phase.GATHERING
+    assert hosts.phase() is Phase.GATHERING
     hosts.after(1)
-    assert hosts.job.phase is Phase.FAILED
+    assert hosts.phase() is Phase.FAILED
     assert hosts.job.reason == "1 hosts were ready within 600 s, expected 2: a"
 
 
@@ -93,14 +96,14 @@ def test_a_round_ends_when_one_host_says_so_and_the_next_begins_when_all_are_rea
     hosts = Hosts(rule())
     hosts.run("a", "b")
     hosts.says("b", again="rank 3 has died")
-    assert (hosts.job.phase, hosts.job.round, hosts.job.reason) == (Phase.GATHERING, 1, "rank 3 has died")
+    assert (hosts.phase(), hosts.job.round, hosts.job.reason) == (Phase.GATHERING, 1, "rank 3 has died")
     hosts.says("b", stand=Stand.READY, round=1, again="", port=2000)
-    assert hosts.job.phase is Phase.GATHERING
+    assert hosts.phase() is Phase.GATHERING
     hosts.says("a", stand=Stand.READY, round=1, port=3000)
-    assert (hosts.job.phase, hosts.job.restarts, hosts.job.master_port) == (Phase.RUNNING, 1, 3000)
+    assert (hosts.phase(), hosts.job.restarts, hosts.job.master_port) == (Phase.RUNNING, 1, 3000)
     hosts.run("a", "b")
     hosts.says("a", again="rank 0 has died")
-    assert hosts.job.phase is Phase.FAILED
+    assert hosts.phase() is Phase.FAILED
     assert hosts.job.reason == "rank 0 has died; the workers have been started again 1 times (--max-restarts)"
 
 
@@ -110,7 +113,7 @@ def test_a_lost_host(sessions: bool) -> None:
     hosts.run("a", "b")
     hosts.says("a", sessions=sessions)
     hosts.launch.lost(hosts.now, "b")
-    assert hosts.job.phase is (Phase.RUNNING if sessions else Phase.GATHERING)
+    assert hosts.phase() is (Phase.RUNNING if sessions else Phase.GATHERING)
     if sessions:
         hosts.says("c")  # takes the empty place
         assert ranks(hosts.job) == [("a", 0, 2), ("c", 2, 2)]
@@ -124,7 +127,7 @@ def test_a_host_that_comes_later_costs_other_jobs_a_start_that_is_not_counted() 
     hosts = Hosts(rule(fewest=1, most=2, last_call=timedelta(0)))
     hosts.run("a")
     hosts.says("b")
-    assert (hosts.job.phase, hosts.job.round, hosts.job.restarts) == (Phase.GATHERING, 1, 0)
+    assert (hosts.phase(), hosts.job.round, hosts.job.restarts) == (Phase.GATHERING, 1, 0)
 
 
 def test_a_host_too_many_waits() -> None:
@@ -132,16 +135,16 @@ def test_a_host_too_many_waits() -> None:
     hosts.run("a", "b")
     hosts.says("c")
     assert ranks(hosts.job) == [("a", 0, 2), ("b", 2, 2)]
-    assert hosts.job.phase is Phase.RUNNING
+    assert hosts.phase() is Phase.RUNNING
 
 
 def test_done_when_all_are_done() -> None:
     hosts = Hosts(rule())
     hosts.run("a", "b")
     hosts.says("a", stand=Stand.DONE)
-    assert hosts.job.phase is Phase.RUNNING
+    assert hosts.phase() is Phase.RUNNING
     hosts.says("b", stand=Stand.DONE)
-    assert hosts.job.phase is Phase.DONE
+    assert hosts.phase() is Phase.DONE
 
 
 def test_a_lost_host_does_not_hold_up_the_end_of_a_finished_training() -> None:
@@ -150,16 +153,16 @@ def test_a_lost_host_does_not_hold_up_the_end_of_a_finished_training() -> None:
     hosts.says("a", sessions=True, training=True)
     hosts.launch.lost(hosts.now, "b")
     hosts.says("a", training=False, finished=True, stand=Stand.DONE)
-    assert hosts.job.phase is Phase.DONE
+    assert hosts.phase() is Phase.DONE
 
 
 def test_a_host_that_gives_up_ends_the_job() -> None:
     hosts = Hosts(rule())
     hosts.run("a", "b")
     hosts.says("a", stand=Stand.FAILED, reason="no memory")
-    assert (hosts.job.phase, hosts.job.reason) == (Phase.FAILED, "no memory")
+    assert (hosts.phase(), hosts.job.reason) == (Phase.FAILED, "no memory")
     hosts.says("b", stand=Stand.DONE)
-    assert hosts.job.phase is Phase.FAILED, "the first reason stays"
+    assert hosts.phase() is Phase.FAILED, "the first reason stays"
 
 
 def test_one_that_knows_nothing_is_taught() -> None:
@@ -176,7 +179,7 @@ def test_one_that_knows_nothing_is_taught() -> None:
     hosts.says("a", known=job)
     assert hosts.job == job
     hosts.says("a", known=None, again="rank 1 has died")
-    assert hosts.job.phase is Phase.FAILED, "restarts are not forgotten"
+    assert hosts.phase() is Phase.FAILED, "restarts are not forgotten"
 
 
 def test_one_that_knows_nothing_is_taught_between_two_rounds() -> None:
@@ -188,4 +191,4 @@ def test_one_that_knows_nothing_is_taught_between_two_rounds() -> None:
     hosts.launch = Launch("other")
     for host in ("a", "b"):
         hosts.says(host, stand=Stand.READY, round=1, again="", known=between)
-    assert (hosts.job.phase, hosts.job.round, hosts.job.name) == (Phase.RUNNING, 1, "named")
+    assert (hosts.phase(), hosts.job.round, hosts.job.name) == (Phase.RUNNING, 1, "named")

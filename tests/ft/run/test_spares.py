@@ -16,7 +16,7 @@ __all__ = ["coordinator", "token"]
 
 
 def spares(job: Running) -> list[int]:
-    return [pid for pid in job.processes() if b"_spare" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in job.processes() if b"ft.run._spare" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def has_torch(pid: int) -> bool:
