@@ -14,7 +14,7 @@ import pytest
 from pycomms.flight_recorder import _load
 from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder._repeats import take_out
-from pycomms.flight_recorder._torch_dumps import to_record
+from pycomms.flight_recorder._torch_dumps import NotADump, to_record
 from pycomms.flight_recorder._unpickle import RefusedPickle, loads
 
 _START = 1_700_000_000_000_000_000
@@ -120,7 +120,7 @@ def test_damage_changes_nothing_either(seed: int, tmp_path: Path) -> None:
     try:
         expected = _whole(bytes(data))
     except Exception:
-        with pytest.raises((_load.NotADump, RefusedPickle, ValueError)):
+        with pytest.raises((NotADump, RefusedPickle, ValueError)):
             _load.read(path)
         return
     _assert_same(_load.read(path), expected)
@@ -151,8 +151,8 @@ def test_entries_of_another_form(change: Any, every: int, tmp_path: Path) -> Non
     path.write_bytes(data)
     try:
         expected = _whole(data)
-    except _load.NotADump:
-        with pytest.raises(_load.NotADump):
+    except NotADump:
+        with pytest.raises(NotADump):
             _load.read(path)
         return
     _assert_same(_load.read(path), expected)

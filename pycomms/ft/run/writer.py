@@ -1,5 +1,5 @@
-"""The one thread that writes to the console and to files: a reader that is slow, or a disk, must not keep the event
-loop from seeing that a worker has died.
+"""The threads that write to the console and to files, one for each: a reader that is slow, or a disk, must not keep the
+event loop from seeing that a worker has died, nor what goes elsewhere from being written.
 """
 
 from __future__ import annotations
@@ -7,44 +7,50 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections import deque
+import time
 from collections.abc import Callable
 from datetime import timedelta
 
 FULL = 8 << 20
 """Bytes that may wait; above that `Writer.full` asks those who read from workers to pause."""
 
+_CLOSE = b""
+
 
 class Writer:
-    """Writes pieces in the order in which they were put. Any thread may put."""
+    """Writes the pieces of each descriptor in the order in which they were put. Any thread may put."""
 
     def __init__(self) -> None:
-        self._pieces: deque[tuple[int, bytes]] = deque()
+        self._pieces: dict[int, list[bytes]] = {}  # by descriptor, which has a thread while it is in here
+        self._threads: dict[int, threading.Thread] = {}
         self._waiting = 0
         self._lock = threading.Condition()
         self._ending = False
-        self._broken: set[int] = set()
         self._resume: list[Callable[[], None]] = []
-        self._thread = threading.Thread(target=self._run, name="pycomms-write", daemon=True)
-        self._thread.start()
 
     def put(self, descriptor: int, data: bytes) -> None:
         """Never blocks. What goes to a descriptor that cannot be written is lost."""
         with self._lock:
-            self._pieces.append((descriptor, data))
+            if descriptor not in self._pieces:
+                self._pieces[descriptor] = []
+                name = f"pycomms-write-{descriptor}"
+                thread = threading.Thread(target=self._run, args=(descriptor,), name=name, daemon=True)
+                self._threads[descriptor] = thread
+                thread.start()
+            self._pieces[descriptor].append(data)
             self._waiting += len(data)
-            self._lock.notify()
+            self._lock.notify_all()
 
     def close(self, descriptor: int) -> None:
         """When all that was put for it is written."""
-        self.put(descriptor, b"")
+        self.put(descriptor, _CLOSE)
 
     @property
     def full(self) -> bool:
         return self._waiting > FULL
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Called once, from the writer's thread, when half of the room is free; at once if it is now."""
+        """Called once, from a writer's thread, when half of the room is free; at once if it is now."""
         with self._lock:
             if self._waiting > FULL // 2:
                 self._resume.append(callback)
@@ -53,56 +59,52 @@ class Writer:
 
     def end(self, within: timedelta) -> bool:
         """Writes what is left. False: it has not been written in time."""
+        deadline = time.monotonic() + within.total_seconds()
         with self._lock:
             self._ending = True
-            self._lock.notify()
-        self._thread.join(within.total_seconds())
-        return not self._thread.is_alive()
+            self._lock.notify_all()
+            threads = list(self._threads.values())
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)
 
-    def _run(self) -> None:
+    def _run(self, descriptor: int) -> None:
+        broken = False
         while True:
             with self._lock:
-                self._lock.wait_for(lambda: self._pieces or self._ending)
-                if not self._pieces:
+                self._lock.wait_for(lambda: self._pieces[descriptor] or self._ending)
+                pieces, self._pieces[descriptor] = self._pieces[descriptor], []
+                if not pieces:
                     return
-                pieces, self._pieces = self._pieces, deque()
-            for descriptor, data in _joined(pieces):
-                self._write(descriptor, data)
-                with self._lock:
-                    self._waiting -= len(data)
-                    woken = self._resume if self._waiting <= FULL // 2 else []
-                    if woken:
-                        self._resume = []
-                for callback in woken:
-                    callback()
+                closes = _CLOSE in pieces
+                if closes:  # whatever opens the same number next has a thread of its own
+                    del self._pieces[descriptor], self._threads[descriptor]
+            data = b"".join(pieces)  # fewer system calls, and whole lines stay whole
+            broken = broken or not _write(descriptor, data)
+            if closes:
+                os.close(descriptor)
+            self._written(len(data))
+            if closes:
+                return
 
-    def _write(self, descriptor: int, data: bytes) -> None:
-        if not data:
-            os.close(descriptor)
-            self._broken.discard(descriptor)
-            return
-        view = memoryview(data)
-        while view and descriptor not in self._broken:
-            try:
-                view = view[os.write(descriptor, view) :]
-            except BlockingIOError:  # somebody has made the console non-blocking
-                _wait_writable(descriptor)
-            except OSError:
-                self._broken.add(descriptor)
+    def _written(self, count: int) -> None:
+        with self._lock:
+            self._waiting -= count
+            woken: list[Callable[[], None]] = []
+            if self._waiting <= FULL // 2:
+                woken, self._resume = self._resume, []
+        for callback in woken:
+            callback()
 
 
-def _joined(pieces: deque[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Neighbours for the same descriptor as one: fewer system calls, and whole lines stay whole."""
-    joined: list[tuple[int, bytes]] = []
-    run: list[bytes] = []
-    for index, (descriptor, data) in enumerate(pieces):
-        run.append(data)
-        following = pieces[index + 1] if index + 1 < len(pieces) else None
-        if following is None or following[0] != descriptor or not following[1] or not data:
-            joined.append((descriptor, b"".join(run)))
-            run = []
-    return joined
-
-
-def _wait_writable(descriptor: int) -> None:
-    select.select([], [descriptor], [], 1.0)
+def _write(descriptor: int, data: bytes) -> bool:
+    """False: nothing can be written there any more."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:  # somebody has made the console non-blocking
+            select.select([], [descriptor], [], 1.0)
+        except OSError:
+            return False
+    return True

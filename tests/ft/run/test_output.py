@@ -38,11 +38,11 @@ def test_prefix_of_the_users_choice(tmp_path: Path) -> None:
 
 
 def logs(folder: Path) -> dict[str, str]:
-    """Without the folder of the job, which has a random name."""
+    """What workers have written. Without the folder of the job, which has a random name."""
     return {
         path.relative_to(next(folder.iterdir())).as_posix(): path.read_text()
         for path in folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and path.name != "coordinator.log"
     }
 
 

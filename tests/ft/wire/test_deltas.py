@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from pycomms.ft.core.messages import EpochId, Form, MemberId, Position, Seat, Standing
 from pycomms.ft.wire import decode, delta, digest, encode, whole
@@ -75,6 +75,7 @@ def test_a_base_that_differs_in_anything_is_noticed() -> None:
     assert whole(before, replace(difference, gone=(1,))) is None
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # two large messages are drawn: slow on a busy machine
 @given(forms, forms)
 def test_digests_differ(one: Form, other: Form) -> None:
     same = (one.epoch, one.seats) == (other.epoch, other.seats)
