@@ -28,6 +28,7 @@ def main(fault: str, folder: Path) -> None:
     for _ in range(3):
         dist.all_reduce(ours)
         dist.broadcast(ours, 0)
+    _await_marks(limit)
     last = size - 1
     survivors = [str(other) for other in range(size) if fault != "killed" or other != last]
     if fault == "killed" and rank == last:
@@ -40,10 +41,7 @@ def main(fault: str, folder: Path) -> None:
         assert work is not None
         with contextlib.suppress(RuntimeError) if fault == "killed" else contextlib.nullcontext():
             work.wait()  # of one that was killed the connection is lost
-        # gloo's own thread marks the end a little after it has woken us.
-        deadline = time.monotonic() + limit.total_seconds()
-        while not pickle.loads(_dump_fr_trace())["entries"][-1]["retired"]:
-            assert time.monotonic() < deadline, "gloo does not mark the end of its last operation"
+        _await_marks(limit)
     # All have issued what they are going to: only then does each write what it has.
     store.set(f"issued{rank}", "")
     store.wait([f"issued{other}" for other in survivors], limit)
@@ -51,6 +49,13 @@ def main(fault: str, folder: Path) -> None:
     store.set(f"written{rank}", "")
     store.wait([f"written{other}" for other in survivors], limit)
     os._exit(0)  # a stuck job has no orderly end
+
+
+def _await_marks(limit: timedelta) -> None:
+    """gloo's own thread marks the end of an operation a little after it has woken us."""
+    deadline = time.monotonic() + limit.total_seconds()
+    while not all(entry["retired"] for entry in pickle.loads(_dump_fr_trace())["entries"]):
+        assert time.monotonic() < deadline, "gloo does not mark the end of its operations"
 
 
 if __name__ == "__main__":
