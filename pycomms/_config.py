@@ -160,6 +160,12 @@ def turn_nvls_off() -> None:
         os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
 
 
+def keep_grpc_out_of_forks() -> None:
+    """Before grpc is imported, if the user has not chosen himself: otherwise it starts threads in each child that is
+    forked off, such as the workers of a data loader, and now and then aborts it."""
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+
 _TORCHS_REGISTER_SEGMENTS = ("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK")
 _YES = ("1", "y", "yes", "t", "true")
 _NO = ("", "0", "n", "no", "f", "false")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from pycomms._config import keep_grpc_out_of_forks
 from pycomms.ft._line import LineEnded, LineRefused
 from pycomms.ft.coordinator import calls
 from pycomms.ft.coordinator.auth import proof
@@ -19,7 +20,8 @@ from pycomms.ft.core.timeouts import Timeouts
 from pycomms.ft.wire import Hello, WireError, decode, encode
 
 _LEAVE_WITHIN = 1.0
-_LEFT_ALONE: list[GrpcLine] = []
+_LEFT_ALONE: list[object] = []
+"""In a process that was forked off: what must not be freed, for grpc misses its threads there."""
 _HOPELESS = ("UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED")
 
 
@@ -40,6 +42,7 @@ class GrpcDialer:
         self._is_interrupted = False
 
     def dial(self) -> GrpcLine:
+        keep_grpc_out_of_forks()
         import grpc
 
         channel = calls.channel(grpc, self._target, self._timeouts, self._tls)
@@ -147,3 +150,11 @@ class GrpcLine:
         self._ended.set()
         self._words.end()
         self._channel.close()
+
+
+def _hold_threads() -> None:
+    """Python drops the threads that are missing in a child, and with them what they have in hand."""
+    _LEFT_ALONE.extend(threading.enumerate())
+
+
+os.register_at_fork(before=_hold_threads, after_in_parent=_LEFT_ALONE.clear)
