@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import time
@@ -20,6 +21,8 @@ class Holdings:
     def now() -> Holdings:
         _await_end_of_dumps()
         gc.collect()
+        # What malloc keeps for later depends on which thread came first, and so on how busy the machine is.
+        ctypes.CDLL(None).malloc_trim(0)
         maps = Path("/proc/self/maps").read_text().splitlines()
         return Holdings(
             descriptors=_entries("/proc/self/fd"),
@@ -46,8 +49,11 @@ def _name_of(task: Path) -> str:
 
 
 def shared_memory() -> set[str]:
-    """The names of what lies there, but for the flight recorder's folders: each run of the tests has one."""
-    return {path.name for path in Path("/dev/shm").iterdir() if not path.name.startswith("pycomms-fr-")}
+    """The names of what lies there and is ours, by its name: other programs of the machine come and go. Not the flight
+    recorder's folders: each run of the tests has one.
+    """
+    names = {path.name for path in Path("/dev/shm").iterdir()}
+    return {name for name in names if "pycomms" in name and not name.startswith("pycomms-fr-")}
 
 
 def _entries(folder: str) -> int:
