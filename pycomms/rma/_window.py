@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _NOW = timedelta(0)
+_LONGEST = timedelta(days=36_500)  # torch's own conversion overflows at some 300,000 years
 _MOST_SLOTS = 4096
 
 
@@ -109,7 +110,8 @@ class Window(_C.Window):
 
     Raises:
         TypeError: the group is not one of pycomms, or memory is no tensor.
-        ValueError: memory is not one block on the CPU, or slots is not 1 to 4096. The other ranks raise as well.
+        ValueError: memory is not one block on the CPU, or is read-only, or slots is not 1 to 4096. The other ranks
+            raise as well.
         pycomms.CollectiveMismatch: dtype, slots or the order of windows differ. On all ranks.
         pycomms.CollectiveTimeout: some ranks did not come; the group stays usable.
     """
@@ -174,7 +176,7 @@ class Window(_C.Window):
         options = c10d.BarrierOptions()
         options.device = self.local.device
         if timeout is not None:
-            options.timeout = timeout
+            options.timeout = min(timeout, _LONGEST)
         self.group.barrier(options).wait()
 
     def wait_signal(
@@ -240,7 +242,9 @@ class Window(_C.Window):
     def close(self, *, timeout: timedelta | None = None) -> None:
         """Ends the window; waits until all ranks have come. Collective. Again: does nothing.
 
-        What was done before is done. In a group that has failed or regrouped it ends on this rank and waits for nobody.
+        What was done before is done. In a group that has failed or regrouped it ends on this rank and waits for
+        nobody; nor does it wait for a rank that has left the block of its window by an exception, if all windows are
+        mapped.
         """
         self._close(True, timeout)
 

@@ -1,5 +1,6 @@
 // How windows are made, end, and are outlived by what is mapped of them.
 
+#include "base/clock.h"
 #include "check.h"
 #include "window_of_rank.h"
 
@@ -58,6 +59,22 @@ TEST(a_window_that_a_peer_has_closed_says_so) {
                        hostcclBarrier(comm, nullptr);  // nobody leaves before the other has looked
                      }),
            std::string());
+}
+
+TEST(whoever_closes_with_the_others_does_not_wait_for_one_that_has_closed_alone) {
+  for (const int alone : {0, 1, 2}) {
+    CHECK_EQ(run_world(3,
+                       [alone](int rank, nccl_abi::CommHandle comm) {
+                         Mine window(comm, 8);
+                         const auto start = pycomms::now_ns();
+                         expect_success(hostcclWindowClose(window.handle, rank != alone, kPatience), "close");
+                         expect(pycomms::now_ns() - start < kPatience / 2, "at once");
+                         Mine again(comm, 16);
+                         const int64_t one = rank;
+                         expect_success(again.put((rank + 1) % 3, 0, &one, sizeof(one)), "put");
+                       }),
+             std::string());
+  }
 }
 
 TEST(a_window_ends_with_its_communicator) {

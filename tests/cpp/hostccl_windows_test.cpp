@@ -1,4 +1,5 @@
 // Data in windows of ranks that map each other's memory: what arrives where, what is atomic, and what is refused.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -210,6 +211,42 @@ TEST(private_memory_is_served) {
                        hostcclWindowFree(window);
                      }),
            std::string());
+}
+
+TEST(elements_that_are_misplaced_are_not_updated) {
+  CHECK_EQ(
+      run_world(2,
+                [](int rank, nccl_abi::CommHandle comm) {
+                  alignas(8) std::array<std::byte, 33> memory{};
+                  const bool maps = rank == 0;  // rank 1's is private
+                  void* shared = nullptr;
+                  expect_success(nccl_abi::ncclMemAlloc(&shared, memory.size()), "memory");
+                  std::byte* const data = (maps ? static_cast<std::byte*>(shared) : memory.data()) + 4;
+                  const WindowOptions options;
+                  WindowHandle window = nullptr;
+                  expect_success(hostcclWindowCreate(comm, data, 24, &options, kPatience, &window), "create");
+                  const WindowPiece piece{8, 8};
+                  const int64_t one = 1;
+                  int64_t old = 0;
+                  for (const int peer : {0, 1}) {
+                    expect(hostcclWindowUpdate(window, peer, &piece, 1, nccl_abi::kInt64, WindowOp::kSum, &one, &old,
+                                               kPatience) == nccl_abi::kInvalidArgument &&
+                               last_says("4 bytes behind a multiple of 8"),
+                           "an update of 8 bytes");
+                    expect(hostcclWindowCompareSwap(window, peer, 8, nccl_abi::kInt64, &old, &one, &old, kPatience) ==
+                               nccl_abi::kInvalidArgument,
+                           "compare_swap");
+                    expect_success(hostcclWindowUpdate(window, peer, &piece, 1, nccl_abi::kInt32, WindowOp::kSum, &one,
+                                                       &old, kPatience),
+                                   "an update of 4 bytes");
+                  }
+                  const WindowPiece last_one{16, 8};
+                  expect_success(hostcclWindowPut(window, 1 - rank, &last_one, 1, &one, nullptr, kPatience), "put");
+                  expect_success(hostcclWindowClose(window, 1, kPatience), "close");
+                  hostcclWindowFree(window);
+                  nccl_abi::ncclMemFree(shared);
+                }),
+      std::string());
 }
 
 CHECK_MAIN()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -42,8 +43,15 @@ _BLOCKED: dict[str, Callable[[rma.Window], Any]] = {
 }
 
 
-def check_ended_while_a_thread_waits(rank: int, world: int, end: str, name: str) -> Caught | None:
-    win = rma.Window(torch.zeros(4))
+_MEMORIES: dict[str, Callable[[], Any]] = {
+    "mapped": lambda: torch.zeros(4),
+    "served": lambda: np.zeros(4, dtype=np.float32),
+}
+
+
+def check_ended_while_a_thread_waits(rank: int, world: int, end: str, name: str, reach: str) -> Caught | None:
+    win = rma.Window(_MEMORIES[reach]())
+    assert win.attr(1 - rank).reach == reach
     if rank == 1:
         lock = win.lock(1)
         context().meet("locked")
@@ -71,10 +79,11 @@ def check_ended_while_a_thread_waits(rank: int, world: int, end: str, name: str)
     return ended[0]
 
 
+@pytest.mark.parametrize("reach", _MEMORIES)
 @pytest.mark.parametrize("name", _BLOCKED)
 @pytest.mark.parametrize("end", _ENDS)
-def test_the_end_of_the_group_frees_whoever_waits(ranks: Ranks, end: str, name: str) -> None:
-    caught = ranks.run(check_ended_while_a_thread_waits, end, name, world=2, fresh=True, timeout=30.0)[0]
+def test_the_end_of_the_group_frees_whoever_waits(ranks: Ranks, end: str, name: str, reach: str) -> None:
+    caught = ranks.run(check_ended_while_a_thread_waits, end, name, reach, world=2, fresh=True, timeout=30.0)[0]
     assert caught.kind in _ENDED, caught
 
 

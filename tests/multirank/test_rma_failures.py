@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -169,12 +170,38 @@ def check_closed_there(rank: int, world: int) -> None:
         assert win.local.tolist() == [1.0] * 4
         with win.lock(other):
             pass
-        caught = refused("CollectiveTimeout", "rank 1", win.close, timeout=_SHORT)
-        assert caught.ranks == (1,)
+        win.signal(other, 1)
+        win.close()  # together with those who are left
         assert win.is_closed
     dist.barrier()
     with rma.Window(torch.zeros(4)) as again:
         again.fetch_add(1, 0)
+
+
+def check_closed_in_time(rank: int, world: int, served: bool) -> None:
+    """Rank 1 does not come to close its window, and uses it."""
+    memory = np.zeros(4) if served else torch.zeros(4, dtype=torch.float64)
+    win = rma.Window(memory)
+    if rank != 1:
+        caught = refused("CollectiveTimeout", "did not come", win.close, timeout=_SHORT)
+        assert caught.seconds() < _SOON_S
+        assert 1 in caught.ranks, caught
+        assert win.is_closed
+    dist.barrier()
+    if rank == 1:
+        win.fetch_add(1.0, 1)
+        if served:
+            refused("CollectiveTimeout", "did not come", win.close, timeout=_SHORT)
+        else:
+            win.close()
+    dist.barrier()
+    _all_is_well(rank, world)
+
+
+@pytest.mark.parametrize("served", [False, True], ids=["mapped", "served"])
+@pytest.mark.parametrize("world", [2, 3])
+def test_closing_ends_in_time(ranks: Ranks, world: int, served: bool) -> None:
+    ranks.run(check_closed_in_time, served, world=world)
 
 
 def _leave_by_exception(win: rma.Window) -> None:

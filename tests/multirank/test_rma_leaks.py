@@ -68,7 +68,7 @@ def check_lives(rank: int, world: int, count: int) -> tuple[Holdings, Holdings]:
     return before, Holdings.now()
 
 
-@pytest.mark.parametrize(("world", "count"), [(2, 200), (3, 30)])
+@pytest.mark.parametrize(("world", "count"), [(2, 100), (3, 30)])
 def test_nothing_is_left_of_windows(ranks: Ranks, world: int, count: int) -> None:
     shared_before = shared_memory()
     for before, after in ranks.run(check_lives, count, world=world, fresh=True, timeout=110.0):

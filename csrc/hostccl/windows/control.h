@@ -14,7 +14,8 @@
 
 namespace hostccl {
 
-enum class WindowState : uint32_t { kOpen = 0, kClosed = 1 };
+// kClosing: its owner has nothing more to do in the window, and waits for the others; they can use it.
+enum class WindowState : uint32_t { kOpen = 0, kClosed = 1, kClosing = 2 };
 
 struct WindowControl {
   alignas(kLine) std::atomic<WindowState> state;

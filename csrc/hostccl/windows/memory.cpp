@@ -181,8 +181,12 @@ std::string check_pieces(const WindowMemory& memory, std::span<const WindowPiece
   return {};
 }
 
-std::string check_elements(std::span<const WindowPiece> pieces, DataType type) {
+std::string check_elements(const WindowMemory& memory, std::span<const WindowPiece> pieces, DataType type) {
   const size_t size = element_size(type);
+  if (const size_t over = reinterpret_cast<uintptr_t>(memory.data) % size; over != 0 && !pieces.empty()) {
+    return "its memory begins " + std::to_string(over) + " bytes behind a multiple of " + std::to_string(size) +
+           ", and only at multiples of its size can a " + type_name(type) + " be updated in one step";
+  }
   for (const WindowPiece& piece : pieces) {
     if (piece.offset % size == 0 && piece.bytes % size == 0) continue;
     return std::to_string(piece.bytes) + " bytes at offset " + std::to_string(piece.offset) +

@@ -29,9 +29,10 @@ struct WindowMemory {
   bool is_closed() const { return control().state.load(std::memory_order_acquire) == WindowState::kClosed; }
 };
 
-// Empty when every piece is inside the window; otherwise what is wrong, in words. With a type: and is made of whole elements.
+// Empty when every piece is inside the window; otherwise what is wrong, in words.
 std::string check_pieces(const WindowMemory& memory, std::span<const WindowPiece> pieces);
-std::string check_elements(std::span<const WindowPiece> pieces, DataType type);
+// And when each is made of whole elements, which can be updated in one step where they lie; that is for who can see them.
+std::string check_elements(const WindowMemory& memory, std::span<const WindowPiece> pieces, DataType type);
 // Empty when the type can be updated so.
 std::string check_update(DataType type, WindowOp op);
 std::string check_signal(const WindowMemory& memory, const WindowSignal& signal);

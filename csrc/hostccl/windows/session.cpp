@@ -114,7 +114,7 @@ std::string WindowSession::check_request_here() const {
   if (kind == WindowRequestKind::kUpdate || kind == WindowRequestKind::kCompareSwap) {
     const auto op = kind == WindowRequestKind::kUpdate ? static_cast<WindowOp>(request_.op) : WindowOp::kReplace;
     if (wrong.empty()) wrong = check_update(type, op);
-    if (wrong.empty()) wrong = check_elements(pieces_, type);
+    if (wrong.empty()) wrong = check_elements(*memory_, pieces_, type);
   }
   if (kind == WindowRequestKind::kSignal || (request_.flags & kSignals) != 0) {
     const WindowSignal signal{request_.slot, static_cast<SignalChange>(request_.change), request_.value};

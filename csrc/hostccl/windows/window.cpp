@@ -67,8 +67,7 @@ Status Window::close(bool together, Deadline deadline, std::vector<int>* about) 
   if (!mine_ || mine_->is_closed() || site_->is_foreign()) return ended;
   if (const Inside inside(*this); inside && together && !site_->segment().has_failed()) {
     ended = fence(-1, deadline.left());
-    std::vector<Report> reports;
-    if (ended.is_ok()) ended = site_->tell_all(Report{}, deadline.left(), &reports, about, "closing a window");
+    if (ended.is_ok()) ended = meet_to_close(deadline, about);
     const bool is_over = ended.code() == Code::kPeerFailure || ended.code() == Code::kCancelled ||
                          ended.code() == Code::kInvalidState;  // of a member, the communicator, or a window before
     if (is_over) ended = Status::ok();
@@ -79,6 +78,34 @@ Status Window::close(bool together, Deadline deadline, std::vector<int>* about) 
     return {Code::kTimeout, "another rank was still at work in the window when the time to close it had passed"};
   }
   return ended;
+}
+
+// Whoever has closed his window by himself will not come.
+Status Window::meet_to_close(Deadline deadline, std::vector<int>* about) {
+  constexpr char kDoing[] = "closing a window";
+  if (!is_mapped_by_all_) {
+    std::vector<Report> reports;
+    return site_->tell_all(Report{}, deadline.left(), &reports, about, kDoing);
+  }
+  const int64_t started = pycomms::now_ns();
+  mine_->control().state.store(WindowState::kClosing, std::memory_order_seq_cst);
+  for (const Peer& there : peers_) wake(there.memory.control().signalled);
+  auto missing = [this] {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < nranks(); ++rank) {
+      const bool is_open = peer(rank).memory.control().state.load(std::memory_order_seq_cst) == WindowState::kOpen;
+      if (is_open && site_->trouble_with(rank).is_ok()) ranks.push_back(rank);
+    }
+    return ranks;
+  };
+  BellWait wait(mine_->control().signalled, site_->patience(), deadline);
+  const Status met =
+      wait.until([&] { return missing().empty(); },
+                 [this] { return site_->segment().has_failed() ? Status(Code::kPeerFailure, "") : Status::ok(); });
+  if (met.code() != Code::kTimeout) return met;
+  *about = missing();
+  return {Code::kTimeout, std::string(kDoing) + " timed out after " + seconds(pycomms::now_ns() - started) + ": " +
+                              rank_list(*about) + " did not come"};
 }
 
 Status Window::attr(int peer, WindowAttr* attr) const {
@@ -153,7 +180,7 @@ Status Window::update(int peer, std::span<const WindowPiece> pieces, DataType ty
   const Peer& there = this->peer(peer);
   std::string wrong = check_update(type, op);
   if (wrong.empty()) wrong = check_pieces(there.memory, pieces);
-  if (wrong.empty()) wrong = check_elements(pieces, type);
+  if (wrong.empty()) wrong = check_elements(there.memory, pieces, type);
   if (!wrong.empty()) return refused(window_of(peer) + ": " + wrong);
   if (operands == nullptr && op != WindowOp::kFetch && total_of(pieces) > 0) return refused("operands is null");
   if (there.is_served) {
@@ -176,7 +203,7 @@ Status Window::compare_swap(int peer, uint64_t offset, DataType type, const void
   if (wrong.empty()) {
     const WindowPiece piece{offset, element_size(type)};
     wrong = check_pieces(there.memory, {&piece, 1});
-    if (wrong.empty()) wrong = check_elements({&piece, 1}, type);
+    if (wrong.empty()) wrong = check_elements(there.memory, {&piece, 1}, type);
   }
   if (!wrong.empty()) return refused(window_of(peer) + ": " + wrong);
   if (expected == nullptr || desired == nullptr || old == nullptr) return refused("expected, desired or old is null");

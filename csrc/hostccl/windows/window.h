@@ -65,13 +65,15 @@ class Window {
   Window(std::shared_ptr<WindowSite> site, uint32_t number) : site_(std::move(site)), number_(number) {}
   pycomms::Status set_up(void* data, size_t bytes, const WindowOptions& options, int64_t timeout_ns,
                          std::vector<int>* about);
-  pycomms::Status make_block(void* data, size_t bytes, const WindowOptions& options);
+  pycomms::Status make_block(void* data, size_t bytes, const SharedLocation& where, const WindowOptions& options);
   bool map_peer(int rank, const SharedLocation& block, const SharedLocation& data, WindowMemory* memory) const;
   pycomms::Status map_peers(const std::vector<Report>& reports, std::vector<int>* about);
   const Peer& peer(int rank) const { return peers_[static_cast<size_t>(rank)]; }
   // Ok: the call may go on, and the peer exists and is well.
   pycomms::Status check(const Inside& inside, int peer) const;
   pycomms::Status fence(int peer, int64_t timeout_ns);
+  // Until all are through with the window.
+  pycomms::Status meet_to_close(pycomms::Deadline deadline, std::vector<int>* about);
   bool take_signal(int source, int slot, int64_t count);
   std::string words_for_missing_signals(std::span<const int> peers, const std::vector<bool>& taken, int slot,
                                         int64_t count, int64_t waited_ns) const;
@@ -85,6 +87,7 @@ class Window {
   std::shared_ptr<const WindowMemory> mine_;  // shared with the service
   pycomms::Fd block_fd_;                      // until all have mapped it
   std::vector<Peer> peers_;
+  bool is_mapped_by_all_ = false;  // on every rank alike
 };
 
 }  // namespace hostccl

@@ -59,10 +59,10 @@ Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, in
   const auto deadline = pycomms::Deadline::after(timeout_ns);
   holds_alone_ = std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(nranks()));
   Offer offer{.number = number_, .slots = options.slots, .bytes = bytes, .block = {}, .data = {}, .trouble = {}};
-  const Status made = make_block(data, bytes, options);
+  if (!locate(options.fd, options.offset, bytes, offer.data)) offer.data = find_shared(data, bytes);
+  const Status made = make_block(data, bytes, offer.data, options);
   if (made.is_ok()) {
     locate(block_fd_.get(), 0, mine_->layout.bytes(), offer.block);
-    if (!locate(options.fd, options.offset, bytes, offer.data)) offer.data = find_shared(data, bytes);
   } else {
     made.message().copy(offer.trouble, sizeof(offer.trouble) - 1);
   }
@@ -79,16 +79,19 @@ Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, in
   site_->take_number(number_);
   const bool all_do = std::all_of(verdicts.begin(), verdicts.end(),
                                   [](const Report& r) { return from_report<Verdict>(r).reaches_all != 0; });
+  is_mapped_by_all_ = all_do;
   return all_do ? Status::ok() : site_->connect(deadline.left(), about);
 }
 
-Status Window::make_block(void* data, size_t bytes, const WindowOptions& options) {
+Status Window::make_block(void* data, size_t bytes, const SharedLocation& where, const WindowOptions& options) {
   if (options.slots < 1 || options.slots > kMaxSlots) {
     return {Code::kInvalidArgument,
             "slots is " + std::to_string(options.slots) + ", expected 1 to " + std::to_string(kMaxSlots)};
   }
   auto mine = std::make_shared<WindowMemory>();
-  mine->data = static_cast<std::byte*>(data);
+  // Mapped once more where it can be: the caller may give its memory back too early, as torch's share_memory_() does.
+  if (where.fd >= 0 && bytes > 0) mine->data_hold = map_location(getpid(), where, bytes);
+  mine->data = mine->data_hold ? mine->data_hold->data() + where.offset : static_cast<std::byte*>(data);
   mine->bytes = bytes;
   mine->layout = WindowLayout(nranks(), options.slots);
   auto fd = pycomms::create_shared_memory("pycomms-window", mine->layout.bytes());

@@ -1,5 +1,6 @@
 #include "nccl2/c10d/window.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "nccl2/c10d/convert.h"
@@ -25,17 +26,27 @@ TensorWindow::TensorWindow(std::shared_ptr<Communicator> group, at::Tensor local
       type_(to_data_type(local_.scalar_type())),
       item_(local_.element_size()),
       slots_(slots),
-      generation_(std::move(generation)) {}
+      generation_(std::move(generation)),
+      memory_(local_.const_data_ptr()) {}
 
 int64_t TensorWindow::timeout_of(const How& how) const {
   if (!how.timeout) return group_->timeout();
   TORCH_CHECK_VALUE(how.timeout->count() >= 0, "timeout is ", how.timeout->count(), " ms, expected at least 0");
-  return how.timeout->count() * kMillisecond;
+  return std::min<int64_t>(how.timeout->count(), kForever / kMillisecond) * kMillisecond;
 }
 
-void TensorWindow::check_generation(OpKind kind) const {
-  if (!is_stale()) [[likely]]
+void TensorWindow::check_current(OpKind kind) const {
+  const bool has_moved = local_.const_data_ptr() != memory_;
+  if (!is_stale() && !has_moved) [[likely]]
     return;
+  if (has_moved && !is_closed()) {
+    throw_value_error(
+        traits(kind).name,
+        "the tensor of the window has been given other memory since the window was made, as share_memory_() or a "
+        "queue of torch.multiprocessing does, and the other ranks reach the old one: make the window anew, after "
+        "share_memory_()");
+  }
+  if (!is_stale()) return;  // and closed, which the call itself says
   throw_error(window_error(*group_, ErrorKind::kRevoked, kind,
                            "the window belongs to generation " + std::to_string(generation_.mine) +
                                " of the group, which has been regrouped and is at generation " +

@@ -89,7 +89,8 @@ class TensorWindow : public torch::CustomClassHolder {
 
  protected:
   int64_t timeout_of(const How& how) const;
-  void check_generation(OpKind kind) const;
+  // The window is of this generation of the group, and the tensor has the memory that the others reach.
+  void check_current(OpKind kind) const;
   int checked_peer(OpKind kind, int peer) const;
   uint64_t bytes_before(OpKind kind, int64_t offset) const;
 
@@ -103,6 +104,7 @@ class TensorWindow : public torch::CustomClassHolder {
 
   const int slots_;
   const Generation generation_;
+  const void* const memory_;  // of the tensor when the window was made
 };
 
 }  // namespace pycomms::c10d_backend

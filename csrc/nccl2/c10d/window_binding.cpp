@@ -1,7 +1,6 @@
 // pycomms._C.Window. Numbers come and go as Python's, in the type of the window. Must not contain: logic.
 #include "nccl2/c10d/window_binding.h"
 
-#include <pybind11/chrono.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <map>
@@ -9,17 +8,14 @@
 
 #include "nccl2/c10d/backend.h"
 #include "nccl2/c10d/errors.h"
+#include "nccl2/c10d/python_timeout.h"
 #include "nccl2/c10d/torch_window.h"
-#include "nccl2/c10d/window.h"
+#include "nccl2/c10d/window_self.h"
 
 namespace py = pybind11;
 
 namespace pycomms::c10d_backend {
 namespace {
-
-// By its holder, which is there once __init__ has been: pybind11 would make up an object otherwise.
-using Self = c10::intrusive_ptr<TensorWindow>;
-using Timeout = std::optional<std::chrono::milliseconds>;
 
 // One element as the engine sees it.
 union Element {
@@ -164,7 +160,7 @@ py::object update_element(TensorWindow& self, const char* op, py::handle value, 
                           hostccl::WindowOp what, const Timeout& timeout) {
   const Element operand = to_element(self, op, "value", value);
   Element old{};
-  self.update_one(&operand, peer, offset, what, &old, {false, timeout});
+  self.update_one(&operand, peer, offset, what, &old, {false, timeout.limit});
   return py::reinterpret_steal<py::object>(to_python(self, old));
 }
 
@@ -181,20 +177,20 @@ void bind_windows(py::module_& m) {
       .def(py::init([](Backend& backend, const std::optional<at::Tensor>& memory, int slots, const Timeout& limit,
                        const std::string& refusal) {
              const py::gil_scoped_release gil;
-             return backend.open_window(memory.value_or(at::Tensor()), slots, limit, refusal);
+             return backend.open_window(memory.value_or(at::Tensor()), slots, limit.limit, refusal);
            }),
            py::arg("backend"), py::arg("memory"), py::arg("slots"), py::arg("timeout"), py::arg("refusal"))
       .def(
           "put",
           [](const Self& self, py::handle src, int peer, py::handle at, std::optional<int> signal, bool is_async,
              const Timeout& limit) {
-            return self->put(to_tensor("put", "src", src), peer, to_place("put", at), signal, {is_async, limit});
+            return self->put(to_tensor("put", "src", src), peer, to_place("put", at), signal, {is_async, limit.limit});
           },
           py::arg("src"), py::arg("peer"), offset, py::kw_only(), py::arg("signal") = py::none(), async_op, timeout)
       .def(
           "get",
           [](const Self& self, py::handle dst, int peer, py::handle at, bool is_async, const Timeout& limit) {
-            return self->get(to_tensor("get", "dst", dst), peer, to_place("get", at), {is_async, limit});
+            return self->get(to_tensor("get", "dst", dst), peer, to_place("get", at), {is_async, limit.limit});
           },
           py::arg("dst"), py::arg("peer"), offset, py::kw_only(), async_op, timeout)
       .def(
@@ -202,7 +198,7 @@ void bind_windows(py::module_& m) {
           [](const Self& self, const py::sequence& srcs, int peer, const py::sequence& offsets,
              std::optional<int> signal, bool is_async, const Timeout& limit) {
             return self->put_v(to_tensors("put_v", "srcs", srcs), peer, to_places("put_v", offsets), signal,
-                               {is_async, limit});
+                               {is_async, limit.limit});
           },
           py::arg("srcs"), py::arg("peer"), py::arg("offsets"), py::kw_only(), py::arg("signal") = py::none(), async_op,
           timeout)
@@ -210,7 +206,8 @@ void bind_windows(py::module_& m) {
           "get_v",
           [](const Self& self, const py::sequence& dsts, int peer, const py::sequence& offsets, bool is_async,
              const Timeout& limit) {
-            return self->get_v(to_tensors("get_v", "dsts", dsts), peer, to_places("get_v", offsets), {is_async, limit});
+            return self->get_v(to_tensors("get_v", "dsts", dsts), peer, to_places("get_v", offsets),
+                               {is_async, limit.limit});
           },
           py::arg("dsts"), py::arg("peer"), py::arg("offsets"), py::kw_only(), async_op, timeout)
       .def(
@@ -218,7 +215,7 @@ void bind_windows(py::module_& m) {
           [](const Self& self, py::handle src, int peer, py::handle at, const std::string& op, bool is_async,
              const Timeout& limit) {
             return self->update(to_tensor("accumulate", "src", src), peer, to_place("accumulate", at),
-                                to_window_op("accumulate", op), {}, {is_async, limit});
+                                to_window_op("accumulate", op), {}, {is_async, limit.limit});
           },
           py::arg("src"), py::arg("peer"), offset, py::kw_only(), py::arg("op") = "sum", async_op, timeout)
       .def(
@@ -227,7 +224,7 @@ void bind_windows(py::module_& m) {
              bool is_async, const Timeout& limit) {
             const WindowOp what = op == "fetch" ? WindowOp::kFetch : to_window_op("get_accumulate", op);
             return self->update(to_tensor("get_accumulate", "src", src), peer, to_place("get_accumulate", at), what,
-                                old, {is_async, limit});
+                                old, {is_async, limit.limit});
           },
           py::arg("src"), py::arg("old"), py::arg("peer"), offset, py::kw_only(), py::arg("op") = "sum", async_op,
           timeout)
@@ -249,14 +246,14 @@ void bind_windows(py::module_& m) {
             const Element before = to_element(*self, "compare_swap", "expected", expected);
             const Element after = to_element(*self, "compare_swap", "desired", desired);
             Element old{};
-            self->compare_swap(&before, &after, peer, at, &old, {false, limit});
+            self->compare_swap(&before, &after, peer, at, &old, {false, limit.limit});
             return py::reinterpret_steal<py::object>(to_python(*self, old));
           },
           py::arg("expected"), py::arg("desired"), py::arg("peer"), offset, py::kw_only(), timeout)
       .def(
           "flush",
           [](const Self& self, std::optional<int> peer, bool is_async, const Timeout& limit) {
-            return self->flush(peer, {is_async, limit});
+            return self->flush(peer, {is_async, limit.limit});
           },
           py::arg("peer") = py::none(), py::kw_only(), async_op, timeout)
       .def(
@@ -265,7 +262,7 @@ void bind_windows(py::module_& m) {
              const Timeout& limit) {
             TORCH_CHECK_VALUE(op == "add" || op == "set", "signal: op is '", op, "', expected add or set");
             const auto change = op == "add" ? hostccl::SignalChange::kAdd : hostccl::SignalChange::kSet;
-            return self->signal(peer, slot, value, change, {is_async, limit});
+            return self->signal(peer, slot, value, change, {is_async, limit.limit});
           },
           py::arg("peer"), py::arg("slot") = 0, py::arg("value") = 1, py::kw_only(), py::arg("op") = "add", async_op,
           timeout)
@@ -275,7 +272,7 @@ void bind_windows(py::module_& m) {
              const Timeout& limit) -> py::object {
             size_t which = 0;
             auto work = self->wait_signal(std::move(peers), all_of, slot, count, is_async ? nullptr : &which,
-                                          {is_async, limit});
+                                          {is_async, limit.limit});
             return is_async ? py::cast(work) : py::cast(which);
           },
           py::arg("peers"), py::arg("all_of"), py::arg("slot"), py::arg("count"), py::arg("async_op"),
@@ -286,7 +283,7 @@ void bind_windows(py::module_& m) {
       .def(
           "_lock",
           [](const Self& self, int peer, bool shared, const Timeout& limit) {
-            return self->lock(peer, shared, {false, limit});
+            return self->lock(peer, shared, {false, limit.limit});
           },
           py::arg("peer"), py::arg("shared"), py::arg("timeout"))
       .def(
@@ -303,11 +300,11 @@ void bind_windows(py::module_& m) {
           py::arg("peer"))
       .def(
           "_close",
-          [](const Self& self, bool together, const Timeout& limit) { self->close(together, {false, limit}); },
+          [](const Self& self, bool together, const Timeout& limit) { self->close(together, {false, limit.limit}); },
           py::arg("together"), py::arg("timeout"))
       .def(
           "_wait_for_queued",
-          [](const Self& self, const Timeout& limit) { self->wait_for_queued(OpKind::kFlush, {false, limit}); },
+          [](const Self& self, const Timeout& limit) { self->wait_for_queued(OpKind::kFlush, {false, limit.limit}); },
           timeout)
       .def_property_readonly("local", [](const Self& self) { return self->local(); })
       .def_property_readonly("rank", [](const Self& self) { return self->rank(); })

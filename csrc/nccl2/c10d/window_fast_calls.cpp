@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "nccl2/c10d/window.h"
+#include "nccl2/c10d/window_self.h"
 
 namespace py = pybind11;
 
@@ -21,19 +21,6 @@ struct General {
   void (*translate)(std::exception_ptr) = nullptr;
 };
 General general;
-
-// Null: __init__ has not been there, or has failed.
-TensorWindow* find_window(PyObject* self) {
-  auto* const instance = reinterpret_cast<py::detail::instance*>(self);
-  if (!instance->simple_layout || !instance->simple_holder_constructed) return nullptr;
-  return static_cast<TensorWindow*>(instance->simple_value_holder[0]);
-}
-
-TensorWindow& window_of(PyObject* self) {
-  if (TensorWindow* const window = find_window(self); window != nullptr) [[likely]]
-    return *window;
-  throw py::type_error("the window has not been made: its __init__ was not called, or has failed");
-}
 
 PyObject* call_general(PyObject* method, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
   const auto total =

@@ -64,12 +64,13 @@ c10::intrusive_ptr<TensorWindow> Backend::open_window(const at::Tensor& memory, 
   std::exception_ptr why;
   std::shared_ptr<DeviceGroup> device;
   hostccl::WindowOptions options;
+  std::shared_ptr<void> kept;
   options.slots = slots;
   try {
     TORCH_CHECK_VALUE(refusal.empty(), refusal);
     check_window_memory(memory);
     if (memory.is_cuda()) device = WindowOnDevice::group_for(*this, memory.device());
-    if (!memory.is_cuda()) make_reachable(memory, *getMemAllocator(), &options);
+    if (!memory.is_cuda()) kept = make_reachable(memory, *getMemAllocator(), &options);
     mine = offer_of(memory);
   } catch (const c10::Error& error) {
     // The others wait for this rank: it tells them.
@@ -89,7 +90,7 @@ c10::intrusive_ptr<TensorWindow> Backend::open_window(const at::Tensor& memory, 
   }
   std::shared_ptr<HostWindow> host;
   throw_if(HostWindow::make(communicator_, memory.data_ptr(), memory.nbytes(), options, deadline.left(), &host));
-  return c10::make_intrusive<WindowOnHost>(std::move(host), memory, slots, now);
+  return c10::make_intrusive<WindowOnHost>(std::move(host), std::move(kept), memory, slots, now);
 }
 
 #ifdef C10D_BACKEND_HAS_WINDOW

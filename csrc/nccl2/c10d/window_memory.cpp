@@ -8,6 +8,9 @@
 #include <cstring>
 #include <memory>
 
+#include "base/writable.h"
+#include "nccl2/c10d/errors.h"
+
 namespace pycomms::c10d_backend {
 namespace {
 
@@ -42,16 +45,37 @@ void move_to(c10::Allocator& shared, c10::StorageImpl& storage) {
   storage.set_resizable(false);
 }
 
+using Owner = std::shared_ptr<c10::DataPtr>;
+
+void let_go(void* owner) { delete static_cast<Owner*>(owner); }
+
+// From now on the storage is one of the owners of its memory, and the caller another.
+Owner own_too(c10::StorageImpl& storage) {
+  const c10::DataPtr& before = storage.data_ptr();
+  if (before.get_deleter() == &let_go) return *static_cast<Owner*>(before.get_context());
+  auto owner = std::make_shared<c10::DataPtr>();
+  c10::DataPtr now(before.get(), new Owner(owner), &let_go, before.device());
+  *owner = storage.set_data_ptr(std::move(now));
+  return owner;
+}
+
 }  // namespace
 
-void make_reachable(const at::Tensor& tensor, c10::Allocator& shared, hostccl::WindowOptions* options) {
+std::shared_ptr<void> make_reachable(const at::Tensor& tensor, c10::Allocator& shared,
+                                     hostccl::WindowOptions* options) {
   c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
   if (const at::MapAllocator* map = at::MapAllocator::fromDataPtr(storage.data_ptr()); map != nullptr) {
     options->fd = map->fd();
     options->offset = static_cast<uint64_t>(tensor.storage_offset()) * tensor.element_size();
   } else if (is_torchs_own(storage.data_ptr())) {
     move_to(shared, storage);
+  } else {
+    if (!is_writable(tensor.const_data_ptr(), tensor.nbytes())) {
+      throw_value_error("window", "memory is read-only, and other ranks would write to it: make the window of a copy");
+    }
+    return own_too(storage);
   }
+  return nullptr;
 }
 
 }  // namespace pycomms::c10d_backend

@@ -51,7 +51,7 @@ c10::intrusive_ptr<TensorWindow> WindowOnDevice::make(Backend& backend, std::sha
 }
 
 nccl_abi::WindowHandle WindowOnDevice::open_handle(OpKind kind) const {
-  check_generation(kind);
+  check_current(kind);
   const auto handle = handle_.load(std::memory_order_acquire);
   if (handle != nullptr) return handle;
   throw_error(window_error(*group_, ErrorKind::kClosed, kind, "the window is closed"));

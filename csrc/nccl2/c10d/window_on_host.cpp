@@ -36,8 +36,10 @@ std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(t
 
 }  // namespace
 
-WindowOnHost::WindowOnHost(std::shared_ptr<HostWindow> host, at::Tensor local, int slots, Generation generation)
+WindowOnHost::WindowOnHost(std::shared_ptr<HostWindow> host, std::shared_ptr<void> memory, at::Tensor local, int slots,
+                           Generation generation)
     : TensorWindow(host->communicator(), std::move(local), slots, std::move(generation)),
+      memory_(std::move(memory)),
       host_(std::move(host)),
       queue_(std::make_shared<WindowQueue>(*group_)) {
   for (int rank = 0; rank < size(); ++rank) {
@@ -76,7 +78,7 @@ WindowPiece WindowOnHost::one(OpKind kind, int64_t offset) const { return {bytes
 template <typename Run>
 TensorWindow::WorkPtr WindowOnHost::run(OpKind kind, const How& how, bool quick, TensorList outputs, TensorList inputs,
                                         Run&& operation) {
-  check_generation(kind);
+  check_current(kind);
   if (group_->was_forked()) throw_if(operation(timeout_of(how)));  // the threads behind a queue are not here
   if (how.is_async && !(quick && queue_->is_empty())) {
     return enqueue(kind, how, std::move(outputs), std::move(inputs), std::forward<Run>(operation));
@@ -179,7 +181,7 @@ TensorWindow::WorkPtr WindowOnHost::put_v(const std::vector<at::Tensor>& sources
     append_pieces(kind, places[i], sources[i], &parts.back().pieces);
     bytes += kept.back().nbytes();
   }
-  check_generation(kind);
+  check_current(kind);
   check_parts("put_v", parts, peer, attr(peer));
   if (signal && (*signal < 0 || *signal >= slots())) {
     throw_value_error("put_v", "slot is " + std::to_string(*signal) + ", but the window has slots 0 to " +
@@ -217,7 +219,7 @@ TensorWindow::WorkPtr WindowOnHost::get_v(const std::vector<at::Tensor>& destina
     append_pieces(kind, places[i], to, &parts.back().pieces);
     bytes += to.nbytes();
   }
-  check_generation(kind);
+  check_current(kind);
   check_parts("get_v", parts, peer, attr(peer));
   return run(kind, how, is_quick(peer, bytes), outputs, kept,
              [host = host_, peer, parts = std::move(parts), kept, outputs](int64_t timeout) {
@@ -328,7 +330,7 @@ TensorWindow::WorkPtr WindowOnHost::wait_signal(std::vector<int> peers, bool all
 int64_t WindowOnHost::read_signal(int peer, int slot) {
   constexpr OpKind kind = OpKind::kSignal;
   checked_peer(kind, peer);
-  check_generation(kind);
+  check_current(kind);
   int64_t value = 0;
   throw_if(host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
     return api.window_read_signal(window, peer, slot, &value);
@@ -372,7 +374,7 @@ hostccl::WindowAttr WindowOnHost::attr(int peer) const {
 at::Tensor WindowOnHost::remote(int peer) {
   constexpr OpKind kind = OpKind::kWindow;
   checked_peer(kind, peer);
-  check_generation(kind);
+  check_current(kind);
   if (peer == rank()) return local_;
   const auto elements = static_cast<int64_t>(attr(peer).bytes / item_);
   void* data = nullptr;

@@ -17,7 +17,9 @@ namespace pycomms::c10d_backend {
 
 class WindowOnHost final : public TensorWindow {
  public:
-  WindowOnHost(std::shared_ptr<HostWindow> host, at::Tensor local, int slots, Generation generation);
+  // memory: see make_reachable.
+  WindowOnHost(std::shared_ptr<HostWindow> host, std::shared_ptr<void> memory, at::Tensor local, int slots,
+               Generation generation);
   ~WindowOnHost() override;
 
   bool is_closed() const override { return host_->is_closed(); }
@@ -62,6 +64,7 @@ class WindowOnHost final : public TensorWindow {
   void append_pieces(OpKind kind, const Place& place, const at::Tensor& other, Pieces* pieces) const;
   hostccl::WindowPiece one(OpKind kind, int64_t offset) const;
 
+  const std::shared_ptr<void> memory_;       // shared with the tensor: outlives what is inside the host's window
   const std::shared_ptr<HostWindow> host_;   // shared with operations on the stream
   std::vector<hostccl::WindowReach> reach_;  // by rank; constant once it is made, as the next
   bool any_served_ = false;
