@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from launch._netns.names import clusters
 from launch.netns import Cluster
 
 ROOT = Path(__file__).parents[2]
@@ -63,3 +68,44 @@ def test_a_lost_host_is_named_and_the_others_go_on(warm_python: str) -> None:
             assert output.endswith("the others go on\n"), output
         ranks[2].kill()
         ranks[2].communicate()
+
+
+def _left_of(mark: str, launcher: int) -> list[str]:
+    """What exists of a job: its hosts, and processes with the mark in their environment."""
+    found = [name.text for name in clusters() if name.pid == launcher]
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and mark.encode() in (folder / "environ").read_bytes():
+                found.append(f"process {folder.name}: {(folder / 'cmdline').read_text()}")
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGINT], ids=["by itself", "SIGTERM", "SIGINT"])
+def test_nothing_is_left_of_windows_between_hosts(number: int | None) -> None:
+    """However the job ends: after its work, or by a signal in the middle of it."""
+    mark = f"pycomms-test-{secrets.token_hex(8)}"
+    each = 200 if number is None else 100_000_000
+    netns = [sys.executable, "-m", "launch.netns", "run", "--hosts", "2", "--per-host", "2", "--grace", "2s"]
+    job = subprocess.Popen(
+        [*netns, "--", sys.executable, *PROGRAM, "operate", str(each)],
+        cwd=ROOT,
+        env={**os.environ, "MARK": mark},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert job.stdout is not None
+    for _ in range(4):
+        line = job.stdout.readline()
+        assert "reaches" in line, (line, job.communicate(timeout=PATIENCE_S))  # every rank is at work in the windows
+    if number is not None:
+        assert any("process" in one for one in _left_of(mark, job.pid))
+        job.send_signal(number)
+    _, errors = job.communicate(timeout=PATIENCE_S)
+    assert (job.returncode == 0) == (number is None), errors
+    deadline = time.monotonic() + 5.0  # the kernel takes a killed process down while its parent is told
+    while (left := _left_of(mark, job.pid)) and time.monotonic() < deadline:
+        os.sched_yield()
+    assert left == []
