@@ -31,11 +31,15 @@ def _import() -> None:
     import torch
     import torch.distributed
     import torch.nn.parallel
-    import torch.optim  # noqa: F401
+    import torch.optim
 
     import pycomms
+    import pycomms.ft.session
     import pycomms.process_group
     import pycomms.rma  # noqa: F401
+
+    # The first optimizer of a process imports torch's compiler, which takes nearly as long as torch itself.
+    torch.optim.SGD([torch.nn.Parameter(torch.empty(1))])
 
 
 def _order(agent: socket.socket) -> Any:

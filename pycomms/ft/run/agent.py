@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -22,6 +22,7 @@ from pycomms.ft.core.messages import (
     Evict,
     Leaving,
     MemberId,
+    Ready,
     Refused,
     Settled,
     Verdict,
@@ -255,7 +256,20 @@ class Agent:
             self._look()
             if isinstance(event, Settled) and all(one.settled for one in self.workers.living()):
                 self.workers.fill_spares()
+        if isinstance(event, Ready):
+            self._look_at(event.suspects)
         self._up(data)
+
+    def _look_at(self, suspects: Iterable[MemberId]) -> None:
+        """Those who wait for a member hear of its death as soon as it is certain, long before it is complete."""
+        for suspect in suspects:
+            worker = self.workers.of(suspect.nonce)
+            if worker is None or worker.told_dead:
+                continue
+            ending = worker.child.process.fate()
+            if ending is not None:
+                worker.told_dead = True
+                self._up(Died(member=suspect, how=str(ending)))
 
     def told(self, notice: Evict | Refused) -> None:
         """The coordinator says this to this host, or to one of its workers."""

@@ -20,6 +20,7 @@ class Worker:
         announced, settled, left: what it has told the coordinator: that it is there, that it trains, that it ends.
         refused: the coordinator has told it that the job has ended.
         stopping: the agent has told it to end.
+        told_dead: the coordinator was told of its end, which was certain and not complete.
         gone: it has ended, and all that it had written is with the writer.
     """
 
@@ -35,6 +36,7 @@ class Worker:
     left: bool = False
     refused: str = ""
     stopping: bool = False
+    told_dead: bool = False
     started: float = field(default_factory=time.monotonic)
     ending: Ending | None = None
     gone: asyncio.Event = field(default_factory=asyncio.Event)

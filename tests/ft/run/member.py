@@ -54,8 +54,8 @@ class Member:
     def settle(self, epoch: EpochId = EPOCH) -> None:
         self.say(Settled(member=ME, epoch=epoch, seconds=0.1))
 
-    def ready(self, epoch: EpochId) -> None:
-        self.say(Ready(member=ME, epoch=epoch, handle=f"h{ME.nonce}", position=Position()))
+    def ready(self, epoch: EpochId, suspects: tuple[MemberId, ...] = ()) -> None:
+        self.say(Ready(member=ME, epoch=epoch, handle=f"h{ME.nonce}", position=Position(), suspects=suspects))
 
     def leave(self) -> None:
         self.say(Leaving(member=ME, reason=DONE))

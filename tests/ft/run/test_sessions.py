@@ -18,9 +18,12 @@ from pycomms.ft.core.messages import (
     Died,
     EpochId,
     Evict,
+    Form,
     Leaving,
     MemberId,
+    Ready,
     Refused,
+    Seat,
     Settled,
     Verdict,
 )
@@ -95,6 +98,41 @@ def test_only_the_dead_one_is_started_again(tmp_path: Path, coordinator: FakeCoo
     assert len(coordinator.wait(Leaving, 3)) == 3
     assert (summary["replaced"], summary["rounds"], len(summary["deaths"])) == (1, 1, 1)
     assert summary["deaths"][0]["settled"]
+
+
+def test_a_death_that_another_worker_has_noticed_is_told_with_its_words(
+    tmp_path: Path, coordinator: FakeCoordinator, token: Path
+) -> None:
+    script = """
+        import os, signal
+        from tests.ft.run.member import *
+        from pycomms.ft.core.messages import Change, Form
+        member = Member()
+        member.announce()
+        if SLOT == 1 and INCARNATION == 0:
+            memory = bytearray(1 << 28)  # so that its end takes a while
+        member.settle()
+        if SLOT == 0:
+            form = member.hear(Form)
+            dead = form.seats[1].member
+            os.kill(int(form.reason), signal.SIGKILL)
+            member.ready(EPOCH, (dead,))
+        member.hear(Change)
+        member.leave()
+    """
+    with Running(tmp_path, script, *options(coordinator, token, "--nproc-per-node=2")) as job:
+        coordinator.wait(Settled, 2)
+        members = sorted(coordinator.wait(Announce, 2), key=lambda one: one.slot or 0)
+        seats = tuple(Seat(member=one.member, slot=one.slot or 0, handle="h", position=one.position) for one in members)
+        form = Form(epoch=EpochId(1, 2), previous=None, seats=seats, reason=str(members[1].pid))
+        coordinator.send(members[0].member.host, form, (members[0].member.nonce,))
+        coordinator.wait(Ready)
+        told = [one for one in coordinator.heard if isinstance(one, (Died, Ready))]
+        assert [(type(one), one.member) for one in told[:2]] == [(Died, members[1].member), (Ready, members[0].member)]
+        assert coordinator.wait(Died)[0].how == "signal 9 (SIGKILL)"
+        coordinator.wait(Settled, 3)
+        end_all(coordinator, 2)
+        assert job.end() == 0
 
 
 def test_evict_ends_a_worker_that_does_not_answer(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
