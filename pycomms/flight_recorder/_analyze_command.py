@@ -12,6 +12,7 @@ from pycomms.flight_recorder._progress import progress_bar
 from pycomms.flight_recorder._report import to_json, to_text
 from pycomms.flight_recorder.analysis import Analysis, Verdict, analyze
 
+_LONGEST_S = 1e9
 _FINE, _FAULT, _UNDECIDED, _UNUSABLE = 0, 1, 2, 3
 
 _EXIT_CODES = """\
@@ -33,6 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--perfetto", metavar="FILE", help="also write a trace for ui.perfetto.dev")
     parser.add_argument("--ranks", type=_ranks, metavar="LIST", help="show only what concerns these ranks: 0,4-7")
     parser.add_argument("--groups", type=_names, metavar="LIST", help="show only these groups: names or descriptions")
+    parser.add_argument(
+        "--patience",
+        type=_seconds,
+        metavar="S",
+        help="in a job that runs, call it a fault when ranks wait for longer (default: a tenth of the timeout)",
+    )
     parser.add_argument("--explain", action="store_true", help="also say how the verdict was reached")
 
 
@@ -48,6 +55,16 @@ def _ranks(text: str) -> frozenset[int]:
             raise argparse.ArgumentTypeError(f"expected ascending ranks such as 0,4-7, got {text!r}")
         ranks.update(range(low, high + 1))
     return frozenset(ranks)
+
+
+def _seconds(text: str) -> int:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"expected seconds, got {text!r}")
+    return int(seconds * 1e9)
 
 
 def _names(text: str) -> frozenset[str]:
@@ -67,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _UNUSABLE
     degraded = bool(loaded.unreadable or loaded.refused or nothing)
     warnings = (*loaded.warnings, *(f"nothing at {path}" for path in nothing))
-    analysis = analyze(loaded.records, warnings, degraded=degraded)
+    analysis = analyze(loaded.records, warnings, degraded=degraded, patience_ns=arguments.patience)
     shown = _only(analysis, arguments.ranks, arguments.groups)
     print(to_json(shown, arguments.explain) if arguments.json else to_text(shown, arguments.explain))
     # A report that is narrowed to nothing would call the job healthy.

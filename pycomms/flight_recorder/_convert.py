@@ -51,8 +51,9 @@ def _json(value: Any) -> bytes:
 
 
 def _about(record: Record) -> dict[str, Any]:
-    names = ("source", "writer", "version", "rank", "world_size", "host", "pid", "job", "attempt", "started_ns",
-             "taken_ns", "complete", "closed", "alive", "dropped", "stop_reason", "library", "warnings")  # fmt: skip
+    names = ("source", "writer", "version", "rank", "world_size", "host", "pid", "job", "attempt",
+             "started_ns", "taken_ns", "complete", "closed", "alive", "stopped", "dropped", "stop_reason",
+             "library", "warnings")  # fmt: skip
     groups = [
         {"name": group.name, "description": group.description, "ranks": group.ranks, "generation": group.generation}
         for group in record.groups

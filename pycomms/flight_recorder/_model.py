@@ -148,7 +148,7 @@ class Record:
     writer: ``ring``, ``pycomms``, ``nccl``, ``gloo``, ``hook``, ``torchcomms``. version: the format's, as written.
     complete: False when the file was cut off; then ``entries`` are those that could be recovered.
     closed: the process took its leave; what it had in flight it had given up. alive: known only where the writer's
-    process could be looked at; None otherwise.
+    process could be looked at; None otherwise. stopped: alive, and not running: by SIGSTOP, or the shell's job control.
     dropped: entries that were overwritten before. stop_reason: why the record was written, in the writer's words.
     """
 
@@ -166,6 +166,7 @@ class Record:
     complete: bool = True
     closed: bool = False
     alive: bool | None = None
+    stopped: bool = False
     dropped: int = 0
     stop_reason: str = ""
     library: str = ""

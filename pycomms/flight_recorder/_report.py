@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pycomms.flight_recorder._model import Site
-from pycomms.flight_recorder.analysis import Analysis, Finding, GroupRef, RanksAt
+from pycomms.flight_recorder._words import duration_text
+from pycomms.flight_recorder.analysis import Analysis, Finding, GroupRef, RanksAt, Suspicion
 from pycomms.flight_recorder.analysis._text import ranks_text, runs
 
 _SHOWN = 12
@@ -25,6 +26,8 @@ def to_text(analysis: Analysis, explain: bool = False) -> str:
         if number:
             lines.append("")
         lines.extend(_finding(finding))
+    for suspicion in analysis.suspicions:
+        lines.extend(_suspicion(suspicion))
     if explain:
         lines.extend(["", *_explanation(analysis)])
     if analysis.warnings:
@@ -59,13 +62,25 @@ def _finding(finding: Finding) -> Iterable[str]:
     yield f"  what happened: {finding.what}"
     for side in finding.sides[:_SHOWN]:
         yield f"  side: {ranks_text(side.ranks)}: {side.what}"
-    for place in finding.victim_sites[:_SHOWN]:
-        if place.site.file:
-            yield f"  {ranks_text(place.ranks)} issued {place.op.kind} {place.op.sequence} at {_where(place.site)}"
+    yield from _issued_at(finding)
     yield f"  next: {finding.next_step}"
     if finding.would_decide:
         yield f"  what would tell more: {finding.would_decide}"
     yield f"  confidence: {finding.confidence:.0%}"
+
+
+def _issued_at(finding: Finding) -> Iterable[str]:
+    for place in finding.victim_sites[:_SHOWN]:
+        if place.site.file:
+            yield f"  {ranks_text(place.ranks)} issued {place.op.kind} {place.op.sequence} at {_where(place.site)}"
+
+
+def _suspicion(suspicion: Suspicion) -> Iterable[str]:
+    lasted, most = duration_text(suspicion.lasted_ns), duration_text(suspicion.fault_ns)
+    yield f"if it lasts: {headline(suspicion.finding)}"
+    yield f"  so far: {lasted}, which may be no fault; after {most} it is called one (--patience S: after S seconds)"
+    yield f"  what is seen: {suspicion.finding.what}"
+    yield from _issued_at(suspicion.finding)
 
 
 def _where(site: Site) -> str:
@@ -106,6 +121,14 @@ def to_json(analysis: Analysis, explain: bool = False) -> str:
         "absent_ranks": list(analysis.absent_ranks),
         "entries": analysis.entries,
         "findings": found,
+        "suspicions": [
+            {
+                **_as_object(suspicion.finding),
+                "lasted_s": suspicion.lasted_ns / 1e9,
+                "fault_after_s": suspicion.fault_ns / 1e9,
+            }
+            for suspicion in analysis.suspicions
+        ],
     }
     if explain:
         document["waits"] = [

@@ -130,7 +130,8 @@ def read(path: str | Path) -> Record:
     if header.signal:
         reason = f"signal {header.signal}" + (f"; before it: {reason}" if reason else "")
     is_dump = Path(path).suffix == ".dump"
-    alive = _is_alive(header) if host == socket.gethostname() else None
+    process = _state_of_process(header) if host == socket.gethostname() else None
+    alive = None if process is None else process not in _ENDED
     return Record(
         source=str(path),
         writer="pycomms" if is_dump else "ring",
@@ -146,6 +147,7 @@ def read(path: str | Path) -> Record:
         complete=complete,
         closed=header.closed,
         alive=alive,
+        stopped=process == _STOPPED and not is_dump,
         dropped=max(0, header.next - header.slot_capacity),
         stop_reason=reason,
         library=heap.text(header.texts[2]),
@@ -349,11 +351,15 @@ def _place(text: str) -> tuple[str, int]:
     return file, int(line) if line.isdecimal() else 0
 
 
-def _is_alive(header: _Header) -> bool:
-    """Whether the process that wrote it still runs on this host: of that pid, and begun at that time."""
+_STOPPED = "T"  # by a signal; a debugger's "t" passes by itself
+_ENDED = frozenset("ZX")
+
+
+def _state_of_process(header: _Header) -> str:
+    """The kernel's letter for the process that wrote it, on this host: of that pid, and begun at that time."""
     try:
         stat = Path("/proc", str(header.pid), "stat").read_text()
     except OSError:
-        return False
+        return "X"
     fields = stat.rpartition(")")[2].split()
-    return fields[0] not in "ZX" and int(fields[19]) == header.process_started
+    return fields[0] if int(fields[19]) == header.process_started else "X"

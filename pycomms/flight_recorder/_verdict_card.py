@@ -10,7 +10,7 @@ from html import escape
 
 from pycomms.flight_recorder._standing import Standing
 from pycomms.flight_recorder._words import duration_text, group_label, printable, ranks_text
-from pycomms.flight_recorder.analysis import Analysis, Finding, GroupRef, OpRef, RanksAt, Verdict
+from pycomms.flight_recorder.analysis import Analysis, Finding, GroupRef, OpRef, RanksAt, Suspicion, Verdict
 
 _HEADLINES = {
     Verdict.HEALTHY: "Nothing is wrong in these records",
@@ -96,6 +96,8 @@ def verdict_card(analysis: Analysis, standings: Sequence[Standing]) -> str:
         parts.append(
             f'<p class="happened">{analysis.entries:,} operations of {ranks} ranks were compared; every operation that'
             " one rank of a group joined was joined by the others, with the same arguments.</p>"
+            if not analysis.suspicions
+            else "".join(f'<p class="happened">{_safe(_suspected(one))}</p>' for one in analysis.suspicions)
         )
         return "\n".join(parts)
     if finding.what:
@@ -109,6 +111,13 @@ def verdict_card(analysis: Analysis, standings: Sequence[Standing]) -> str:
     if finding.would_decide:
         parts.append(f'<p class="next"><b>What would tell more</b>{_safe(sentence(finding.would_decide))}</p>')
     return "\n".join(parts)
+
+
+def _suspected(suspicion: Suspicion) -> str:
+    return sentence(suspicion.finding.what) + (
+        f" That has lasted for {duration_text(suspicion.lasted_ns)}, and is called a fault after"
+        f" {duration_text(suspicion.fault_ns)}."
+    )
 
 
 def _facts(finding: Finding, analysis: Analysis, standings: Sequence[Standing]) -> list[tuple[str, str]]:

@@ -175,7 +175,7 @@ class Simulation:
         for one in (send, receive):
             one.state, one.ended_ns = State.COMPLETED, end
 
-    def records(self, *, until_ns: Mapping[int, int] | None = None, waited_ns: int = 30_000_000_000) -> list[Record]:
+    def records(self, *, until_ns: Mapping[int, int] | None = None, waited_ns: int = 90_000_000_000) -> list[Record]:
         """What each rank recorded; until_ns: of ranks whose record was written earlier, at that time."""
         cut = until_ns or {}
         return [self._record(number, cut.get(number, self.end_ns + waited_ns)) for number in range(len(self._ranks))]

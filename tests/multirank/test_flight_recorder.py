@@ -182,7 +182,7 @@ def test_the_record_of_a_rank_that_was_killed_or_stopped(ranks: Ranks, end: int)
         run.signal(1, signal.SIGKILL)
     entries = seen_in(record)
     assert record.warnings == ()
-    assert record.alive == (end == signal.SIGSTOP)
+    assert record.alive == record.stopped == (end == signal.SIGSTOP)
     assert not record.closed
     last = entries[-1]
     assert last.sequence >= 300

@@ -9,8 +9,21 @@ from pycomms.flight_recorder.analysis._result import (
     OpRef,
     RanksAt,
     Side,
+    Suspicion,
     Verdict,
     Victims,
 )
 
-__all__ = ["Analysis", "Edge", "Finding", "GroupRef", "OpRef", "RanksAt", "Side", "Verdict", "Victims", "analyze"]
+__all__ = [
+    "Analysis",
+    "Edge",
+    "Finding",
+    "GroupRef",
+    "OpRef",
+    "RanksAt",
+    "Side",
+    "Suspicion",
+    "Verdict",
+    "Victims",
+    "analyze",
+]

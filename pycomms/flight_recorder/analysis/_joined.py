@@ -5,7 +5,7 @@ from __future__ import annotations
 from pycomms.flight_recorder._model import State
 from pycomms.flight_recorder.analysis._blame import Root
 from pycomms.flight_recorder.analysis._job import Job
-from pycomms.flight_recorder.analysis._places import op_text, sites_of_wait, victims
+from pycomms.flight_recorder.analysis._places import op_text, sites_of_wait, victims, wake
 from pycomms.flight_recorder.analysis._reason import Reason
 from pycomms.flight_recorder.analysis._result import Finding, Verdict
 from pycomms.flight_recorder.analysis._text import ranks_text
@@ -48,6 +48,15 @@ def _reason(job: Job, wait: Wait, where: str) -> Reason:
             ranks=tuple(sorted(wait.rows)),
             what=f"{where}: " + "; ".join(f"{ranks_text(side.ranks)} {side.what}" for side in wait.sides),
             next_step=_ADVICE[wait.fault],
+            confidence=0.95,
+        )
+    stopped = tuple(rank for rank in waiting if job.records[rank].stopped)
+    if stopped:
+        return Reason(
+            verdict=Verdict.COMPLETION_STUCK if wait.done else Verdict.ALL_JOINED_NOT_DONE,
+            ranks=stopped,
+            what=f"all ranks issued {where}, and the process of {ranks_text(stopped)} is stopped",
+            next_step=wake(job, stopped),
             confidence=0.95,
         )
     if wait.done:

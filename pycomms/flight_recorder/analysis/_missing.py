@@ -5,7 +5,7 @@ from __future__ import annotations
 from pycomms.flight_recorder._model import State
 from pycomms.flight_recorder.analysis._blame import Root
 from pycomms.flight_recorder.analysis._job import Job
-from pycomms.flight_recorder.analysis._places import last_ops, op_text, sites_at, sites_of_wait, victims
+from pycomms.flight_recorder.analysis._places import last_ops, op_text, sites_at, sites_of_wait, victims, wake
 from pycomms.flight_recorder.analysis._reason import Reason
 from pycomms.flight_recorder.analysis._result import Finding, Verdict
 from pycomms.flight_recorder.analysis._skips import left_out
@@ -131,6 +131,15 @@ def _absent(job: Job, ranks: tuple[int, ...], who: str, where: str) -> Reason:
             what=f"{ranks_text(closed)} closed its groups and left before {where}"
             + (f" ({said[:200]})" if said else ""),
             next_step="look for an exception, or an earlier end of its loop, on that rank",
+            confidence=0.95,
+        )
+    stopped = [rank for rank in ranks if rank in job.records and job.records[rank].stopped]
+    if stopped:
+        return Reason(
+            verdict=Verdict.MISSING_RANK,
+            ranks=ranks,
+            what=f"{who} never issued {where}: the process of {ranks_text(stopped)} is stopped",
+            next_step=wake(job, stopped),
             confidence=0.95,
         )
     blank = any(job.is_blank(rank) for rank in ranks)

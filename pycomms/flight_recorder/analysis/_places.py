@@ -85,6 +85,12 @@ def edges_of(job: Job, waits: Sequence[Wait]) -> tuple[Edge, ...]:
     )
 
 
+def wake(job: Job, stopped: Sequence[int]) -> str:
+    """What to do about processes that a signal stopped."""
+    where = ", ".join(f"{job.records[rank].pid} on {job.records[rank].host}" for rank in stopped)
+    return f"find out who stopped it (SIGSTOP, or Ctrl-Z in a shell); kill -CONT lets process {where} go on"
+
+
 def op_text(op: OpRef) -> str:
     """``all_reduce 4``, ``send 2 from rank 0 to rank 1``."""
     if op.p2p and op.source >= 0:

@@ -133,8 +133,17 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Suspicion:
+    """What would be a fault if it lasted: of a job that was looked at while it ran. fault_ns: for how long it may."""
+
+    finding: Finding
+    lasted_ns: int
+    fault_ns: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Analysis:
-    """The findings, most important first: none is HEALTHY.
+    """The findings, most important first: none is HEALTHY. suspicions: what may become one.
 
     ranks: those with a record. absent_ranks: those that some group names, without a record. edges: the wait-for graph.
     degraded: some input was missing or damaged, so that less could be told.
@@ -148,6 +157,7 @@ class Analysis:
     groups: tuple[GroupRef, ...] = ()
     entries: int = 0
     edges: tuple[Edge, ...] = field(default=())
+    suspicions: tuple[Suspicion, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
