@@ -53,12 +53,20 @@ def _elastic(told: Told, timeouts: Timeouts, min_ranks: int) -> Elastic:
     from pycomms.ft.link import connect
 
     group = group_of_one(timeouts)
-    member = MemberId(told.host or socket.gethostname(), told.member or secrets.token_hex(8))
+    member = _member(told)
     identity = Identity(member=member, slot=told.slot if told.slot >= 0 else None, pid=os.getpid())
     link = connect(told, member, timeouts)
     elastic = Elastic(link, identity, timeouts, min_ranks, group)
     link.on_reconnect(elastic.announcement)
     return elastic
+
+
+def _member(told: Told) -> MemberId:
+    """Its name. Without an agent each process is a host of its own, of which one machine may have many."""
+    nonce = told.member or secrets.token_hex(8)
+    if told.agent:
+        return MemberId(told.host or socket.gethostname(), nonce)
+    return MemberId(f"{told.host or socket.gethostname()}:{os.getpid()}:{nonce[:8]}", nonce)
 
 
 def group_of_one(timeouts: Timeouts) -> dist.ProcessGroup:

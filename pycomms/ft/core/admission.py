@@ -93,7 +93,7 @@ def _newcomer(job: Job, event: Announce) -> None:
 def _refusal(job: Job, event: Announce) -> tuple[Verdict, str] | None:
     most = job.rule.max_ranks
     if event.slot is None:
-        if len(job.roster.living) >= most and not any(map(job.hosts.is_lost, job.roster.hosts())):
+        if len(job.roster.living) >= most and all(map(job.hosts.reachable, job.roster.hosts())):
             return Verdict.FULL, f"all {most} slots are taken"
         return None
     if not 0 <= event.slot < most:
@@ -106,8 +106,8 @@ def _refusal(job: Job, event: Announce) -> tuple[Verdict, str] | None:
         how = f"{event.member.host} has started another in slot {event.slot}"
         member_died(job, holder.id, how)
         return None
-    if holder.state is State.MISSING or job.hosts.is_lost(holder.id.host):
-        return None  # it waits until that one is declared dead or is back
+    if holder.state is State.MISSING or not job.hosts.reachable(holder.id.host):
+        return None  # it waits until that one is declared dead; where it is back instead, the next epoch is without it
     return Verdict.DUPLICATE, f"{holder.id.host}/{holder.id.nonce[:8]} has slot {event.slot}"
 
 

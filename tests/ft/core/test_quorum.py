@@ -205,6 +205,20 @@ def test_a_slot_that_a_living_process_has_is_refused_but_its_host_knows_better()
     assert job.take_change().died.keys() == {members[1]}
 
 
+@pytest.mark.parametrize("slot", [None, 3])
+def test_whoever_comes_for_one_whose_connection_has_just_ended_waits(slot: int | None) -> None:
+    """Workers without an agent: launchers start another before the silence of the dead one has become a loss."""
+    job, members = training(4)
+    job.sent += job.quorum.host_lost(job.now, "host1", "its connection was lost")
+    job.announce(member(3, "elsewhere"), slot)
+    assert not job.sent
+    job.ready(members[0], suspects=tuple(members[2:]))
+    job.ready(members[1])
+    job.pass_(GATHER + 0.1, ["host0", "elsewhere"])
+    form = job.take_form()
+    assert {seat.member.host: seat.slot for seat in form.seats}["elsewhere"] == (2 if slot is None else slot)
+
+
 def test_a_lost_host_ends_nothing_until_another_misses_it() -> None:
     job, members = training(6)
     job.sent += job.quorum.host_lost(job.now, "host2", "reset")
