@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pycomms
-from pycomms._config import Config, variable_of
+from pycomms._config import Config, Membership, variable_of
 
 PAGE = Path(__file__).with_name("env.md")
 INTRODUCTION = """# Environment variables
@@ -22,11 +22,23 @@ pycomms reads them once, when the first group is made. A value that makes no sen
 | variable | meaning | default |
 |---|---|---|
 """
+OF_MEMBERS = """
+
+## Members of a job
+
+For [`pycomms.ft`](ft.md). [`pycomms run`](run.md) sets them for its workers. A worker without an agent, which speaks to
+a [coordinator](ft_coordinator.md) itself, needs the coordinator's address and the job's token.
+
+| variable | meaning |
+|---|---|
+"""
+END = "\n\nThis page is made by `make docs` from `pycomms/_config.py`.\n"
 
 
 def page() -> str:
     rows = [f"| `{variable_of(f.name)}` | {f.metadata['help']} | {_default(f)} |" for f in fields(Config)]
-    return INTRODUCTION + "\n".join(rows) + "\n\nThis page is made by `make docs` from `pycomms/_config.py`.\n"
+    of_members = [f"| `{variable_of(f.name, Membership)}` | {f.metadata['help']} |" for f in fields(Membership)]
+    return INTRODUCTION + "\n".join(rows) + OF_MEMBERS + "\n".join(of_members) + END
 
 
 def _default(f: Field[Any]) -> str:

@@ -148,9 +148,9 @@ class Config:
         return config
 
 
-def variable_of(name: str) -> str:
-    """The environment variable of a field of Config."""
-    known = str(next(f for f in fields(Config) if f.name == name).metadata["variable"])
+def variable_of(name: str, of: type[Config | Membership] = Config) -> str:
+    """The environment variable of a field."""
+    known = str(next(f for f in fields(of) if f.name == name).metadata["variable"])
     return known or f"{PREFIX}{name.upper()}"
 
 
@@ -245,16 +245,25 @@ class Membership:
         incarnation: how many processes had the slot before.
         token_file: of the job's token.
         recovery_deadline: in seconds; 0: not said.
+        tls_ca, tls_cert, tls_key: files in PEM; empty: without.
     """
 
-    agent: str = ""
-    coordinator: str = ""
-    host: str = ""
-    member: str = ""
-    slot: int = -1
-    incarnation: int = 0
-    token_file: str = ""
-    recovery_deadline: float = 0.0
+    agent: str = field(default="", metadata=_help("the agent's Unix socket; an abstract one where it begins with @"))
+    coordinator: str = field(default="", metadata=_help("host:port of the job's coordinator"))
+    host: str = field(default="", metadata=_help("name of this host in the job"))
+    member: str = field(default="", metadata=_help("name of this process in the job, of no other before or after it"))
+    slot: int = field(default=-1, metadata=_help("its place in the job; without it, any that is free"))
+    incarnation: int = field(default=0, metadata=_help("how many processes had the slot before"))
+    token_file: str = field(default="", metadata=_help("file of the job's token", variable=f"{PREFIX}JOB_TOKEN_FILE"))
+    recovery_deadline: float = field(
+        default=0.0, metadata=_help("seconds; without it, 10: every timeout of `pycomms.ft` follows from it")
+    )
+    tls_ca: str = field(
+        default="",
+        metadata=_help("PEM file: the coordinator has to show a certificate that this authority has signed"),
+    )
+    tls_cert: str = field(default="", metadata=_help("PEM file: the certificate that is shown to the coordinator"))
+    tls_key: str = field(default="", metadata=_help("PEM file: its key"))
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Membership:
@@ -273,6 +282,9 @@ class Membership:
             incarnation=_number(environment.get(f"{PREFIX}INCARNATION", ""), 0),
             token_file=environment.get(f"{PREFIX}JOB_TOKEN_FILE", ""),
             recovery_deadline=seconds,
+            tls_ca=environment.get(f"{PREFIX}TLS_CA", ""),
+            tls_cert=environment.get(f"{PREFIX}TLS_CERT", ""),
+            tls_key=environment.get(f"{PREFIX}TLS_KEY", ""),
         )
 
 

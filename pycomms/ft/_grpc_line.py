@@ -15,6 +15,7 @@ from pycomms._config import keep_grpc_out_of_forks
 from pycomms.ft._line import LineEnded, LineRefused
 from pycomms.ft.coordinator import calls
 from pycomms.ft.coordinator.auth import proof
+from pycomms.ft.coordinator.tls import OBJECT_AFTER, VARIABLES, Tls, objection
 from pycomms.ft.core.messages import Beat, Evict, MemberId
 from pycomms.ft.core.timeouts import Timeouts
 from pycomms.ft.wire import Hello, WireError, decode, encode
@@ -31,7 +32,7 @@ class GrpcDialer:
     speaks_for_host = True
 
     def __init__(
-        self, target: str, token: bytes, tls: calls.Tls | None, member: MemberId, instance: str, timeouts: Timeouts
+        self, target: str, token: bytes, tls: Tls | None, member: MemberId, instance: str, timeouts: Timeouts
     ) -> None:
         self._target, self._token, self._tls = target, token, tls
         self._host = member.host
@@ -40,6 +41,8 @@ class GrpcDialer:
         self._lock = threading.Lock()  # the two below
         self._line: GrpcLine | None = None
         self._is_interrupted = False
+        self._since = time.monotonic()
+        self._is_known = False  # it has answered, so certificates and the like are in order
 
     def dial(self) -> GrpcLine:
         keep_grpc_out_of_forks()
@@ -54,13 +57,27 @@ class GrpcDialer:
             if self._is_interrupted:
                 line.drop()
                 raise LineEnded("closed")
-        (first,) = line.receive()
+        try:
+            (first,) = line.receive()
+        except LineRefused:
+            raise
+        except LineEnded as error:
+            raise self._lost(error) from error
+        self._is_known = True
         try:
             decode(first)
         except WireError as error:
             line.drop()
             raise LineRefused(f"{self._target} is no coordinator: {error}") from error
         return line
+
+    def _lost(self, error: LineEnded) -> LineEnded:
+        """Certificates are looked into when there never was a connection, and not because the other side is slow."""
+        if not self._is_known and time.monotonic() - self._since > OBJECT_AFTER:
+            why = objection(self._target, self._tls, _LEAVE_WITHIN)
+            if why:
+                return LineRefused(f"{why} ({', '.join(VARIABLES)})")
+        return LineEnded(f"{self._target}: {error}")
 
     def interrupt(self) -> None:
         with self._lock:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Protocol
 
 from pycomms.ft._steady_link import LinkClosed, LinkRefused, SteadyLink
-from pycomms.ft.coordinator.calls import Tls
 from pycomms.ft.core.messages import Announce, Event, MemberId, Notice
 from pycomms.ft.core.timeouts import Timeouts
 
@@ -69,19 +68,24 @@ class Told(Protocol):
     def coordinator(self) -> str: ...
     @property
     def token_file(self) -> str: ...
+    @property
+    def tls_ca(self) -> str: ...
+    @property
+    def tls_cert(self) -> str: ...
+    @property
+    def tls_key(self) -> str: ...
 
 
-def connect(told: Told, member: MemberId, timeouts: Timeouts, *, tls: Tls | None = None) -> Link:
+def connect(told: Told, member: MemberId, timeouts: Timeouts) -> Link:
     """A link for this member. Returns at once: a thread named ``pycomms-link`` connects and reads.
 
     A process that was forked off has no link: it is closed there, and says so.
 
     Args:
         member: where there is no agent its host must be of this process alone.
-        tls: for the coordinator, where there is no agent.
 
     Raises:
-        ValueError: neither an agent nor a coordinator is told, or the token's file makes no sense.
+        ValueError: neither an agent nor a coordinator is told, or the files of the token or of TLS make no sense.
         OSError: there is no token's file.
     """
     if told.agent:
@@ -91,12 +95,14 @@ def connect(told: Told, member: MemberId, timeouts: Timeouts, *, tls: Tls | None
     if told.coordinator:
         from pycomms.ft._grpc_line import GrpcDialer
         from pycomms.ft.coordinator.auth import read_token
+        from pycomms.ft.coordinator.tls import VARIABLES, tls_of
 
         if not told.token_file:
             raise ValueError(
                 "PYCOMMS_JOB_TOKEN_FILE is not set, expected the file of the token of the coordinator's job"
             )
         token = read_token(Path(told.token_file))
+        tls = tls_of(told.tls_ca, told.tls_cert, told.tls_key, VARIABLES)
         return SteadyLink(GrpcDialer(told.coordinator, token, tls, member, _instance(), timeouts), member, timeouts)
     raise ValueError("neither PYCOMMS_AGENT nor PYCOMMS_COORDINATOR is set, expected one of them")
 

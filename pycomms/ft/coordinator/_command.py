@@ -75,17 +75,17 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-ranks", type=int, default=1 << 16, metavar="M", help="there are no more slots than that")
     add("--expected", type=int, metavar="N", help="the first membership forms at once with so many (default: M)")
     add("--recovery-deadline", type=float, default=10.0, metavar="S", help="all timeouts follow from it (10 s)")
-    add("--tls-cert", type=Path, metavar="FILE", help="certificate of this coordinator, PEM")
-    add("--tls-key", type=Path, metavar="FILE", help="its key")
-    add("--tls-ca", type=Path, metavar="FILE", help="hosts have to show a certificate that this one has signed")
+    add("--tls-cert", default="", metavar="FILE", help="certificate of this coordinator, PEM")
+    add("--tls-key", default="", metavar="FILE", help="its key")
+    add("--tls-ca", default="", metavar="FILE", help="hosts have to show a certificate that this one has signed")
     add("--json", action="store_true", help="print where it listens as JSON")
     return parser
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     from pycomms.ft.coordinator.auth import make_token, read_token
-    from pycomms.ft.coordinator.calls import Tls
     from pycomms.ft.coordinator.server import Settings
+    from pycomms.ft.coordinator.tls import OPTIONS, tls_of
     from pycomms.ft.core.rule import Rule
 
     host, separator, port = arguments.listen.rpartition(":")
@@ -100,14 +100,9 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         expected=most if arguments.expected is None else arguments.expected,
         timeouts=derive(timedelta(seconds=arguments.recovery_deadline)),
     )
-    tls = None
-    if arguments.tls_cert or arguments.tls_key or arguments.tls_ca:
-        tls = Tls(ca=arguments.tls_ca, cert=arguments.tls_cert, key=arguments.tls_key)
-        if tls.cert is None:
-            raise ValueError("--tls-ca is given without --tls-cert and --tls-key")
-        for path in (tls.ca, tls.cert, tls.key):
-            if path is not None:
-                path.read_bytes()
+    if arguments.tls_ca and not (arguments.tls_cert or arguments.tls_key):
+        raise ValueError("--tls-ca is given without --tls-cert and --tls-key")
+    tls = tls_of(arguments.tls_ca, arguments.tls_cert, arguments.tls_key, OPTIONS)
     try:
         token = make_token(arguments.token_file)
     except FileExistsError:

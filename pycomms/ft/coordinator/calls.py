@@ -5,34 +5,14 @@ grpc is imported when it is needed: a worker with an agent never does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from pycomms.ft.coordinator.tls import Tls
 from pycomms.ft.core.timeouts import Timeouts
 from pycomms.ft.wire.framing import LIMIT
 
 ATTACH = "/pycomms.ft.Coordinator/Attach"
 """A stream of envelopes in both directions, one per host, begun with Hello and Welcome."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tls:
-    """Files in PEM.
-
-    Attributes:
-        ca: whom to believe. For a coordinator: hosts have to show a certificate that this one has signed.
-        cert: the certificate of this side; None: it has none.
-        key: its key.
-    """
-
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-
-    def __post_init__(self) -> None:
-        if (self.cert is None) != (self.key is None):
-            raise ValueError(f"TLS: the certificate is {self.cert} and its key {self.key}, expected both or none")
 
 
 def options(timeouts: Timeouts) -> list[tuple[str, int]]:

@@ -25,6 +25,7 @@ from pycomms.ft.coordinator.launching import Launching
 from pycomms.ft.coordinator.outbox import Outbox
 from pycomms.ft.coordinator.service import Limits, Service
 from pycomms.ft.coordinator.tally import Tally
+from pycomms.ft.coordinator.tls import Tls
 from pycomms.ft.core.launch import JobState
 from pycomms.ft.core.messages import EpochId
 from pycomms.ft.core.quorum import Quorum
@@ -61,7 +62,7 @@ class Settings:
     rule: Rule
     http: tuple[str, int] | None = None
     state: Path | None = None
-    tls: calls.Tls | None = None
+    tls: Tls | None = None
     limits: Limits = field(default_factory=Limits)
 
 
@@ -197,7 +198,7 @@ class Coordinator:
             self._log.close()
 
 
-def _credentials(tls: calls.Tls) -> grpc.ServerCredentials:
+def _credentials(tls: Tls) -> grpc.ServerCredentials:
     if tls.cert is None or tls.key is None:
         raise ValueError("a coordinator with TLS needs a certificate and its key")
     ca = tls.ca.read_bytes() if tls.ca else None

@@ -11,6 +11,7 @@ from datetime import timedelta
 from enum import Enum, Flag
 from pathlib import Path
 
+from pycomms.ft.coordinator.tls import OPTIONS, VARIABLES, Tls, tls_of
 from pycomms.ft.core.timeouts import Timeouts, derive
 from pycomms.ft.run.arguments import parser_of
 
@@ -101,6 +102,7 @@ class Options:
     signals: tuple[signal.Signals, ...]
     virtual_local_rank: bool
     token_file: Path | None
+    tls: Tls | None
     http_port: int | None
     json: bool
     warnings: tuple[str, ...] = field(default=())
@@ -156,6 +158,7 @@ def _checked(given: argparse.Namespace, environment: Mapping[str, str]) -> Optio
         signals=_signals(given.signals_to_handle),
         virtual_local_rank=given.virtual_local_rank,
         token_file=Path(token) if token else None,
+        tls=_tls(given, environment, meeting, warnings),
         http_port=given.coordinator_http,
         json=given.json,
         warnings=tuple(warnings),
@@ -217,6 +220,25 @@ def _meeting(given: argparse.Namespace, conf: dict[str, str], most: int, warning
     if given.rdzv_backend not in ("static", "c10d"):
         warnings.append(f"--rdzv-backend={given.rdzv_backend}: the coordinator takes its place")
     return Meeting(host=host, port=port, owner=owner, external=False, join=join, last_call=last_call)
+
+
+def _tls(
+    given: argparse.Namespace, environment: Mapping[str, str], meeting: Meeting, warnings: list[str]
+) -> Tls | None:
+    on_line = [given.tls_ca, given.tls_cert, given.tls_key]
+    if meeting.port == 0:
+        if any(on_line):
+            warnings.append(f"{', '.join(OPTIONS)}: the job has one host, and nothing leaves it")
+        return None
+    if any(on_line):
+        tls = tls_of(*on_line, OPTIONS)
+    else:
+        tls = tls_of(*(environment.get(name, "") for name in VARIABLES), VARIABLES)
+    if tls is not None and tls.cert is None and meeting.owner:
+        raise ValueError(
+            f"{OPTIONS.cert} and {OPTIONS.key} are missing: the coordinator, which is on this host, needs them"
+        )
+    return tls
 
 
 def _address(text: str, default: int | None, name: str) -> tuple[str, int]:

@@ -13,6 +13,7 @@ from functools import partial
 
 from pycomms.flight_recorder._places import base_folder, job_name
 from pycomms.ft.coordinator.auth import read_token
+from pycomms.ft.coordinator.tls import OPTIONS
 from pycomms.ft.core.launch import HostReport, JobState, Rule
 from pycomms.ft.core.messages import Died, Evict, Refused
 from pycomms.ft.run import aftermath, policy
@@ -98,6 +99,7 @@ class _Run:
             self._target,
             read_token(self._token),
             options.timeouts,
+            options.tls,
             up=self._connected,
             heard=self._heard,
             missing=self._missing,
@@ -168,6 +170,12 @@ class _Run:
             f"--max-ranks={ranks}",
             f"--recovery-deadline={options.timeouts.recovery_deadline.total_seconds()}",
         ]
+        tls = options.tls
+        if tls is not None:
+            if tls.cert is None:
+                raise ValueError(f"{OPTIONS.cert} and {OPTIONS.key} are missing: the coordinator runs on this host")
+            given = zip(OPTIONS, (tls.ca, tls.cert, tls.key), strict=True)
+            arguments += [f"{name}={file}" for name, file in given if file is not None]
         if options.http_port is not None:
             arguments.append(f"--http={options.http_port}")
         log = self._logs.folder / "coordinator.log"

@@ -14,6 +14,7 @@ from typing import Any
 
 from pycomms.ft.coordinator import calls
 from pycomms.ft.coordinator.auth import proof
+from pycomms.ft.coordinator.tls import OBJECT_AFTER, OPTIONS, Tls, objection
 from pycomms.ft.core.messages import Beat
 from pycomms.ft.core.timeouts import Timeouts
 from pycomms.ft.wire import Envelope, Hello, Welcome, WireError, decode, encode
@@ -38,7 +39,7 @@ class Upstream:
         target: str,
         token: bytes,
         timeouts: Timeouts,
-        tls: calls.Tls | None = None,
+        tls: Tls | None = None,
         *,
         up: Callable[[], None],
         heard: Callable[[bytes, Envelope], None],
@@ -73,7 +74,10 @@ class Upstream:
                 if await self._one(module):
                     was_welcome, pause, since = True, _FIRST_PAUSE, loop.time()
                 else:
-                    self._missing(loop.time() - since)
+                    missing = loop.time() - since
+                    if not was_welcome and missing > OBJECT_AFTER:
+                        await self._object()
+                    self._missing(missing)
             except Refused as error:
                 if not was_welcome:
                     raise
@@ -82,6 +86,12 @@ class Upstream:
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, self._timeouts.reconnect.total_seconds())
+
+    async def _object(self) -> None:
+        """Raises Refused where certificates are the reason why nobody is welcome."""
+        why = await asyncio.to_thread(objection, self._target, self._tls, _LEAVE_WITHIN)
+        if why:
+            raise Refused(f"the coordinator: {why} ({', '.join(OPTIONS)})")
 
     async def _one(self, module: Any) -> bool:
         """One connection, from its beginning to its end. False: there was none."""

@@ -15,6 +15,7 @@ import grpc.aio
 from pycomms.ft.coordinator import calls
 from pycomms.ft.coordinator.auth import proof
 from pycomms.ft.coordinator.server import Coordinator, Settings
+from pycomms.ft.coordinator.tls import Tls
 from pycomms.ft.core.messages import Announce, EpochId, Form, MemberId, Notice, Position, Ready, Settled, Standing
 from pycomms.ft.core.rule import Rule
 from pycomms.ft.core.timeouts import Timeouts, derive
@@ -62,7 +63,7 @@ class Host:
         token: bytes = TOKEN,
         instance: str | None = None,
         metadata: list[tuple[str, str | bytes]] | None = None,
-        tls: calls.Tls | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.name = name
         self.instance = instance or secrets.token_hex(4)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from pycomms._config import Membership as Told
 from pycomms.ft.coordinator.auth import make_token
-from pycomms.ft.coordinator.calls import Tls
+from pycomms.ft.coordinator.tls import Tls
 from pycomms.ft.core.messages import Announce, Change, Form, Leaving, MemberId, Notice, Position, Ready, Settled
 from pycomms.ft.core.timeouts import Timeouts, derive
 from pycomms.ft.link import LinkClosed, LinkRefused, connect
+from tests.ft.coordinator._certificates import needs_openssl, of_coordinator_and_host
 from tests.ft.coordinator._process import serving
 
 DEADLINE_S = 60.0
@@ -30,11 +30,9 @@ TIMEOUTS = derive(timedelta(seconds=10))
 T = TypeVar("T", bound=Notice)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    coordinator: str
-    token_file: str
-    agent: str = ""
+def told(address: str, token: Path, tls: Tls | None) -> Told:
+    files = {} if tls is None else {f"tls_{name}": str(file) for name, file in vars(tls).items() if file is not None}
+    return Told(coordinator=address, token_file=str(token), **files)
 
 
 class Member:
@@ -47,7 +45,7 @@ class Member:
         self.slot = number
         self.form: Form | None = None
         self.announced = threading.Event()
-        self.link = connect(Told(coordinator=address, token_file=str(token)), self.id, timeouts, tls=tls)
+        self.link = connect(told(address, token, tls), self.id, timeouts)
         self.link.on_reconnect(self.announcement)
 
     def announcement(self) -> Announce:
@@ -214,35 +212,51 @@ def test_a_frozen_coordinator_is_left_and_found_again(tmp_path: Path) -> None:
             member.link.close()
 
 
-def certificates(folder: Path) -> tuple[Tls, Tls]:
-    """For the coordinator and for hosts, both signed by an authority of their own."""
-
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
-
-    new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl("req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority", "-days", "2")
-    (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
-    for name in ("coordinator", "host"):
-        openssl("req", *new, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-                "-out", f"{name}.pem", "-days", "2", "-extfile", "names")  # fmt: skip
-    sides = [
-        Tls(ca=folder / "ca.pem", cert=folder / f"{name}.pem", key=folder / f"{name}.key")
-        for name in ("coordinator", "host")
-    ]
-    return sides[0], sides[1]
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl, which makes the certificates")
+@needs_openssl
 def test_tls(tmp_path: Path) -> None:
     token = tmp_path / "token"
-    mine, theirs = certificates(tmp_path)
+    mine, theirs = of_coordinator_and_host(tmp_path)
     options = ("--tls-cert", str(mine.cert), "--tls-key", str(mine.key), "--tls-ca", str(mine.ca), "--max-ranks", "2")
+    with serving(token, *options) as (_, told), members(told["listening"], token, 2, theirs) as found:
+        formed(found)
+
+
+@needs_openssl
+def test_what_is_missing_for_tls_is_named(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    mine, theirs = of_coordinator_and_host(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    stranger, _ = of_coordinator_and_host(other)
+    options = ("--tls-cert", str(mine.cert), "--tls-key", str(mine.key), "--tls-ca", str(mine.ca))
+    cases = [
+        (None, "speaks TLS, and no authority to believe it was given"),
+        (Tls(ca=theirs.ca), "speaks TLS, and wants a certificate that its authority has signed"),
+        (Tls(ca=stranger.ca), "does not prove who it is: "),
+        (Tls(ca=theirs.ca, cert=theirs.cert, key=stranger.key), "cannot be used"),
+    ]
     with serving(token, *options) as (_, told):
-        with members(told["listening"], token, 2, theirs) as found:
-            formed(found)
-        for stranger in (None, Tls(ca=theirs.ca)):
-            with members(told["listening"], token, 1, stranger) as (member,):
-                member.link.send(member.announcement())
-                assert member.link.receive(timedelta(seconds=0.5)) is None
+        for tls, words in cases:
+            with members(told["listening"], token, 1, tls) as (member,), pytest.raises(LinkRefused, match=words):
+                member.link.receive(LONG)
+    with (
+        serving(token) as (_, told),
+        members(told["listening"], token, 1, theirs) as (member,),
+        pytest.raises(LinkRefused, match=r"does not speak TLS .*PYCOMMS_TLS_CA"),
+    ):
+        member.link.receive(LONG)
+
+
+@pytest.mark.parametrize(
+    "files, words",
+    [
+        ({"tls_cert": "c"}, "PYCOMMS_TLS_CERT is 'c' and PYCOMMS_TLS_KEY is missing"),
+        ({"tls_key": "k"}, "PYCOMMS_TLS_KEY is 'k' and PYCOMMS_TLS_CERT is missing"),
+        ({"tls_ca": "/nowhere"}, "PYCOMMS_TLS_CA is '/nowhere': No such file"),
+    ],
+)
+def test_files_of_tls_that_are_not_there(tmp_path: Path, files: dict[str, str], words: str) -> None:
+    make_token(tmp_path / "token")
+    where = Told(coordinator="127.0.0.1:1", token_file=str(tmp_path / "token"), **files)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=words):
+        connect(where, MemberId("h", "n"), TIMEOUTS)

@@ -8,11 +8,12 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from pycomms._config import Membership as Told
 from pycomms.ft.core.messages import (
     Announce,
     Change,
@@ -36,13 +37,6 @@ LONG = timedelta(seconds=DEADLINE_S)
 ANNOUNCE = Announce(member=ME, slot=0, pid=1, handle="h", position=Position())
 SEATED = replace(ANNOUNCE, epoch=EpochId(9, 1), seats=form(1).seats)
 CHANGE = Change(epoch=EpochId(9, 1), reason="somebody comes")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    agent: str = ""
-    coordinator: str = ""
-    token_file: str = ""
 
 
 @pytest.fixture

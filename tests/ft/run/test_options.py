@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from pycomms.ft.coordinator.tls import Tls
 from pycomms.ft.run.arguments import parser_of
 from pycomms.ft.run.options import Kind, Options, Std, parse, streams_of
 
 TOKEN = "--token-file=/token"
+HOSTS = ("--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=node0", TOKEN)
 
 
 def parsed(*arguments: str, **environment: str) -> Options:
@@ -42,6 +44,18 @@ def test_defaults() -> None:
     assert options.shutdown == timedelta(seconds=30)
     assert options.signals == (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
     assert not options.warnings
+
+
+def test_files_of_tls(tmp_path: Path) -> None:
+    pem = str(tmp_path / "pem")
+    (tmp_path / "pem").touch()
+    told = {"PYCOMMS_TLS_CA": pem, "PYCOMMS_TLS_CERT": pem, "PYCOMMS_TLS_KEY": pem}
+    assert parsed(*HOSTS, **told).tls == Tls(ca=Path(pem), cert=Path(pem), key=Path(pem))
+    assert parsed(*HOSTS, f"--tls-ca={pem}", **told).tls == Tls(ca=Path(pem))
+    assert parsed(*HOSTS).tls is None
+    assert parsed(**told).tls is None
+    assert parsed(f"--tls-ca={pem}").tls is None
+    assert "the job has one host" in parsed(f"--tls-ca={pem}").warnings[0]
 
 
 def test_environment_is_the_default_and_the_command_line_comes_first() -> None:
@@ -97,6 +111,9 @@ def test_streams() -> None:
         (["--rdzv-conf=join_timeout=soon"], "expected seconds, more than 0"),
         (["--local-ranks-filter=a"], "--local-ranks-filter is 'a'"),
         (["--shutdown-timeout=-1"], "--shutdown-timeout is '-1'"),
+        ([*HOSTS, "--tls-cert=c"], "--tls-cert is 'c' and --tls-key is missing"),
+        ([*HOSTS, "--tls-ca=/nowhere"], "--tls-ca is '/nowhere': No such file"),
+        ([*HOSTS, "--rdzv-conf=is_host=1", f"--tls-ca={__file__}"], "--tls-cert and --tls-key are missing"),
         (["--spares=-1"], "--spares is -1"),
         (["--min-ranks=0"], "--min-ranks is 0, expected 1 or more"),
     ],
