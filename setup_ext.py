@@ -8,6 +8,7 @@ Runs at build time only. Must not import pycomms.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -92,15 +93,23 @@ class BuildExt(BuildExtension):
     def _united(self, sources: list[str]) -> list[str]:
         """One generated file for each folder: what its files include, which is most of the work, is then read once.
 
-        The files of a folder share their anonymous namespaces then: a name may be defined in only one of them.
+        Two for the folder with torch, which takes longer than all others. The files of a folder share their anonymous
+        namespaces then: a name may be defined in only one of them.
         """
         folders = sorted({(ROOT / s).parent for s in sources}, key=_comes_first)
-        return [self._together(folder, [s for s in sources if (ROOT / s).parent == folder]) for folder in folders]
+        united = []
+        for folder in folders:
+            parts = sorted(ROOT / s for s in sources if (ROOT / s).parent == folder)
+            if folder == WITH_TORCH:
+                first, second = _halves(parts)
+                united += [self._together(f"{folder.name}_1", first), self._together(f"{folder.name}_2", second)]
+            else:
+                united.append(self._together(folder.name, parts))
+        return united
 
-    def _together(self, folder: Path, sources: list[str]) -> str:
-        united = Path(self.build_temp) / f"{folder.name}.cpp"
-        parts = sorted((ROOT / s).relative_to(CSRC).as_posix() for s in sources)
-        text = "".join(f'#include "{part}"\n' for part in parts)
+    def _together(self, name: str, parts: list[Path]) -> str:
+        united = Path(self.build_temp) / f"{name}.cpp"
+        text = "".join(f'#include "{part.relative_to(CSRC).as_posix()}"\n' for part in parts)
         if not united.is_file() or united.read_text() != text:
             united.parent.mkdir(parents=True, exist_ok=True)
             united.write_text(text)
@@ -123,8 +132,15 @@ class BuildExt(BuildExtension):
 
 
 def _comes_first(folder: Path) -> tuple[bool, Path]:
-    """The one that includes torch: it takes as long as all others."""
+    """The one that includes torch."""
     return folder != WITH_TORCH, folder
+
+
+def _halves(parts: list[Path]) -> tuple[list[Path], list[Path]]:
+    """By size."""
+    sizes = list(itertools.accumulate(part.stat().st_size for part in parts))
+    middle = sum(size <= sizes[-1] / 2 for size in sizes)
+    return parts[:middle], parts[middle:]
 
 
 def _extension() -> Extension:

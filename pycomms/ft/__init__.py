@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pycomms.ft.checkpoints import Checkpoints
     from pycomms.ft.core.timeouts import Timeouts
     from pycomms.ft.ddp import DistributedDataParallel
     from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom, SessionError, StateMismatch
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pycomms.ft.step import Step
 
 _HOMES = {
+    "Checkpoints": "checkpoints",
     "CoordinatorLost": "errors",
     "DistributedDataParallel": "ddp",
     "ElasticSampler": "sampler",
@@ -32,6 +34,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Checkpoints",
     "CoordinatorLost",
     "DistributedDataParallel",
     "ElasticSampler",

@@ -4,7 +4,7 @@ pycomms.ft.SessionError
 ├── JobEnded              the coordinator has ended the job, or this member is not wanted in it any more
 ├── CoordinatorLost       nobody has told what to do within the deadline
 ├── NothingToRestoreFrom  every member is half restored: only a checkpoint helps
-└── StateMismatch         what was fetched does not fit the model, or has changed on the way
+└── StateMismatch         what was fetched or loaded does not fit the model, or is damaged
 """
 
 from __future__ import annotations
@@ -29,4 +29,4 @@ class NothingToRestoreFrom(SessionError):
 
 
 class StateMismatch(SessionError):
-    """The state of another member does not fit this one's model, or its checksums are wrong."""
+    """The state of another member, or of a checkpoint, does not fit this one's model, or is damaged."""

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from pycomms.ft import _start
 from pycomms.ft._buffers import Buffers
+from pycomms.ft._keeping import Keeping
 from pycomms.ft._membership import RECOVERABLE, Loss, words
 from pycomms.ft._random import KeptStates, StepSeeds
 from pycomms.ft._reduction import Gradients, Latch
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
+
+    from pycomms.ft.checkpoints import Checkpoints
 
 _PROGRESS_EVERY = 1.0  # s
 
@@ -124,7 +127,8 @@ class Session:
             done again.
         recovery_deadline: the one timeout; the others follow from it, see :meth:`timeouts`. None: that of
             ``pycomms run``, or 10 s.
-        committed: steps that the state given here has behind it, if it is a checkpoint's.
+        committed: steps that the state given here has behind it, if it is a checkpoint's that you have loaded.
+        checkpoints: where to write one every so many steps, and to begin from when all members are started anew.
         on_recovery: called when training goes on after a change of members.
         membership: makes what decides who is in, from timeouts and min_ranks; None: what the environment says.
 
@@ -147,6 +151,7 @@ class Session:
         seed: int | None = 0,
         recovery_deadline: timedelta | None = None,
         committed: int = 0,
+        checkpoints: Checkpoints | None = None,
         on_recovery: Callable[[Recovery], None] | None = None,
         membership: Callable[[timeouts.Timeouts, int], Membership] | None = None,
     ) -> None:
@@ -160,6 +165,8 @@ class Session:
             raise ValueError(f"Session: min_ranks is {min_ranks}, expected at least 1")
         if committed < 0:
             raise ValueError(f"Session: committed is {committed}, expected at least 0")
+        if committed and checkpoints is not None:
+            raise ValueError(f"Session: committed is {committed}, but the checkpoints say how far the state is")
         if optimizer is None and (scheduler is not None or scaler is not None):
             raise ValueError("Session: a scheduler or a scaler needs the optimizer")
         self.model = model
@@ -172,6 +179,7 @@ class Session:
         self._parts = _parts(model, optimizer, scheduler, scaler, sampler, state)
         self._timeouts = timeouts.derive(_start.deadline(recovery_deadline))
         self._on_recovery = on_recovery
+        self._keeping = Keeping(checkpoints, self._parts)
         self._ddp = model if isinstance(model, DistributedDataParallel) else None
         reduces = model is not None and optimizer is not None and self._ddp is None
         self._gradients = Gradients(model) if model is not None and reduces else None
@@ -291,6 +299,7 @@ class Session:
         self._take_step(step.number)
         self._advance(Happened.ALL_AND_STOP if stops else Happened.ALL)
         step.committed = True
+        self._keeping.committed(self.committed, self.rank)
 
     def _end(self, step: Step, error: BaseException | None) -> None:
         if isinstance(error, StepDiscarded):
@@ -351,6 +360,9 @@ class Session:
         if self._is_joined:
             return
         began = time.perf_counter()
+        found = self._keeping.look()
+        if found is not None:
+            self._now = Progression(position=Position(committed=found, standing=Standing.LOADED))
         form = self._membership.join(self._now.position)
         self._is_joined = True
         self._settle_until_all_have(form, began, "joined")
@@ -406,17 +418,22 @@ class Session:
             self._buffers.put_back()
         self._now = after
         self._membership.moved_to(after.position)
+        if Do.COMMIT in actions:
+            self._keeping.committed(self.committed, self.rank)
+        is_mine = self.rank in plan.restoring
+        if not is_mine:
+            self._keeping.load()
         if plan.restoring:
-            is_mine = self.rank in plan.restoring
             fetched = serve_or_fetch(
                 self.group, plan.sources, is_mine, lambda: take_apart(self._parts), self._timeouts.restore
             )
             if fetched is not None:
                 self._advance(Happened.LOADING)
                 load(self._parts, fetched)
+        self._keeping.forget()
         self._now, _ = step_protocol.restored(self._now, plan, self.rank)
         self._membership.moved_to(self._now.position)
-        return plan, self.rank in plan.restoring
+        return plan, is_mine
 
     def _finish(self) -> None:
         """Nobody leaves before all have committed the last step: somebody may be in doubt about it."""
@@ -434,6 +451,7 @@ class Session:
             except (JobEnded, CoordinatorLost):
                 break
         self._membership.leave("done")
+        self._keeping.close(self._timeouts.rejoin)
 
     def _tell_progress(self) -> None:
         then, committed = self._last_told

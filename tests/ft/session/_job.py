@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 DEADLINE = 60.0  # s; of a whole job
+# An optimizer imports torch._dynamo, which takes seconds: once here, and not in each member.
+_PRELOADED = [
+    "torch._dynamo",
+    "pycomms.process_group._create",
+    "pycomms.ft.checkpoints",
+    "tests.ft.session._training",
+]
 HOST = "here"
 
 
@@ -90,7 +97,7 @@ class Job:
 
     def __post_init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["torch", "pycomms", "pycomms.ft.session", "tests.ft.session._training"])
+        self._context.set_forkserver_preload(_PRELOADED)
         rule = Rule(min_ranks=self.min_ranks, max_ranks=self.slots, expected=self.slots, timeouts=derive(self.deadline))
         self._quorum = Quorum(rule, boot=int(time.time()))
         self._members: dict[MemberId, _Member] = {}

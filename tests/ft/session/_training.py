@@ -35,6 +35,7 @@ class Plan:
     Attributes:
         deaths: (member's nonce, step, moment): "forward", "backward", "before_vote", "after_vote".
         holds: steps behind which all wait until the test has let somebody in.
+        folder: for checkpoints, every three steps.
     """
 
     until: int = 12
@@ -47,6 +48,7 @@ class Plan:
     deadline: timedelta = timedelta(seconds=10)
     deaths: tuple[tuple[str, int, str], ...] = ()
     holds: tuple[int, ...] = ()
+    folder: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -117,6 +119,7 @@ def train(link: PipeLink, member: MemberId, slot: int, say: Callable[[str, Any],
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.5)
     sampler = ft.ElasticSampler(SAMPLES, plan.batch_size, seed=5)
     inputs, wanted = dataset()
+    checkpoints = ft.Checkpoints(plan.folder, every=3) if plan.folder else None
     deaths = {(step, moment) for nonce, step, moment in plan.deaths if nonce == member.nonce}
 
     def die(step: int, moment: str) -> None:
@@ -134,6 +137,7 @@ def train(link: PipeLink, member: MemberId, slot: int, say: Callable[[str, Any],
         sampler=sampler,
         world=plan.world,
         micro_batches=plan.micro_batches,
+        checkpoints=checkpoints,
     )
     for nonce, part in plan.extra.get("die_restoring", ()):
         if nonce == member.nonce:
@@ -155,6 +159,8 @@ def train(link: PipeLink, member: MemberId, slot: int, say: Callable[[str, Any],
             die(step.number, "before_vote")
             step.optimizer_step()
             die(step.number, "after_vote")
+        if checkpoints is not None:
+            checkpoints.wait(timedelta(seconds=30))  # these steps take less time than a file
         if step.committed:
             say("step", (step.number, step.world, losses, used))
         if step.reason:
