@@ -225,7 +225,7 @@ def _meeting(given: argparse.Namespace, conf: dict[str, str], most: int, warning
 def _tls(
     given: argparse.Namespace, environment: Mapping[str, str], meeting: Meeting, warnings: list[str]
 ) -> Tls | None:
-    on_line = [given.tls_ca, given.tls_cert, given.tls_key]
+    on_line: tuple[str, str, str] = (given.tls_ca, given.tls_cert, given.tls_key)
     if meeting.port == 0:
         if any(on_line):
             warnings.append(f"{', '.join(OPTIONS)}: the job has one host, and nothing leaves it")
@@ -233,7 +233,8 @@ def _tls(
     if any(on_line):
         tls = tls_of(*on_line, OPTIONS)
     else:
-        tls = tls_of(*(environment.get(name, "") for name in VARIABLES), VARIABLES)
+        ca, cert, key = (environment.get(name, "") for name in VARIABLES)
+        tls = tls_of(ca, cert, key, VARIABLES)
     if tls is not None and tls.cert is None and meeting.owner:
         raise ValueError(
             f"{OPTIONS.cert} and {OPTIONS.key} are missing: the coordinator, which is on this host, needs them"

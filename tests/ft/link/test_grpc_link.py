@@ -31,8 +31,8 @@ T = TypeVar("T", bound=Notice)
 
 
 def told(address: str, token: Path, tls: Tls | None) -> Told:
-    files = {} if tls is None else {f"tls_{name}": str(file) for name, file in vars(tls).items() if file is not None}
-    return Told(coordinator=address, token_file=str(token), **files)
+    ca, cert, key = (str(file or "") for file in (tls.ca, tls.cert, tls.key)) if tls else ("", "", "")
+    return Told(coordinator=address, token_file=str(token), tls_ca=ca, tls_cert=cert, tls_key=key)
 
 
 class Member:
