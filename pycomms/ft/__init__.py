@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pycomms.ft.agreement import Agreement
     from pycomms.ft.checkpoints import Checkpoints
     from pycomms.ft.core.timeouts import Timeouts
     from pycomms.ft.ddp import DistributedDataParallel
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pycomms.ft.step import Step
 
 _HOMES = {
+    "Agreement": "agreement",
     "Checkpoints": "checkpoints",
     "CoordinatorLost": "errors",
     "DistributedDataParallel": "ddp",
@@ -34,6 +36,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Agreement",
     "Checkpoints",
     "CoordinatorLost",
     "DistributedDataParallel",

@@ -297,6 +297,12 @@ def words(form: Form, before: Sequence[Seat]) -> str:
     return "; ".join(gone + come)
 
 
+def slots_gone(before: Sequence[Seat], after: Sequence[Seat]) -> list[int]:
+    """Slots of members that are not in any more, also where others have taken them."""
+    present = {seat.member for seat in after}
+    return [seat.slot for seat in before if seat.member not in present]
+
+
 def _name(member: MemberId, seats: Sequence[Seat]) -> str:
     for rank, seat in enumerate(seats):
         if seat.member == member:

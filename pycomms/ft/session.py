@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import torch
 import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
@@ -16,11 +15,12 @@ from torch.optim import Optimizer
 from pycomms.ft import _start
 from pycomms.ft._buffers import Buffers
 from pycomms.ft._keeping import Keeping
-from pycomms.ft._membership import RECOVERABLE, Loss, words
+from pycomms.ft._membership import RECOVERABLE, Loss, slots_gone, words
 from pycomms.ft._random import KeptStates, StepSeeds
 from pycomms.ft._reduction import Gradients, Latch
 from pycomms.ft._restore import serve_or_fetch
 from pycomms.ft._state import Stateful, load, take_apart
+from pycomms.ft.agreement import Agreement, Agreements, highest
 from pycomms.ft.core import recovery, timeouts
 from pycomms.ft.core import step as step_protocol
 from pycomms.ft.core.messages import Change, Form, Position, Seat, Standing
@@ -184,6 +184,7 @@ class Session:
         reduces = model is not None and optimizer is not None and self._ddp is None
         self._gradients = Gradients(model) if model is not None and reduces else None
         self._latch = Latch()
+        self._agreements = Agreements(self._timeouts.operation)
         self._buffers = Buffers(model)
         self._random = KeptStates() if seed is None else StepSeeds(seed)
         standing = Standing.LOADED if committed else Standing.FRESH
@@ -192,7 +193,6 @@ class Session:
         self._world_of_step = 0
         self._broken: BaseException | None = None
         self._last_told = (time.monotonic(), committed)
-        self._votes = torch.empty(4, dtype=torch.int64)
         self._membership: Membership = (membership or _start.membership)(self._timeouts, min_ranks)
 
     @property
@@ -265,6 +265,7 @@ class Session:
         if self._broken is not None:
             raise SessionError("the session was left by an error before") from self._broken
         self._latch.clear()
+        self._agreements.begin(step.number)
         self._buffers.keep()
         if self._ddp is not None:
             self._ddp.aim(self.group, self._latch, self._micro_batches or step.world)
@@ -287,6 +288,11 @@ class Session:
         if self._gradients is not None:
             self._gradients.reduce(self.group, self._micro_batches or step.world)
         self._advance(Happened.REDUCED)
+
+    def _agree(self, flag: bool) -> Agreement:
+        if self._latch.error is not None:
+            raise StepDiscarded from self._latch.error
+        return self._agreements.agree(self.group, flag)
 
     def _commit(self, step: Step) -> None:
         """All say that they have come so far, and whether they were asked to stop behind this step."""
@@ -322,20 +328,10 @@ class Session:
 
     def _vote(self, number: int) -> bool:
         """Whether some member was asked to stop. Raises what the group raises: then nobody knows who has committed."""
-        votes = self._votes
-        votes[0] = self._membership.change is not None
-        votes[1] = number
-        votes[2] = -number
-        options = dist.AllreduceOptions()
-        options.reduceOp = dist.ReduceOp.MAX
-        options.timeout = self._timeouts.operation
-        options.asyncOp = False
-        work = self.group.allreduce([votes], options)
-        if work is not None:
-            work.wait()
-        wants_change, highest, lowest, _ = votes.tolist()
-        if highest != -lowest:
-            raise RuntimeError(f"members commit different steps, from {-lowest} to {highest}; this one {number}")
+        told = (self._membership.change is not None, number, -number)
+        wants_change, last, first = highest(self.group, told, self._timeouts.operation)
+        if last != -first:
+            raise RuntimeError(f"members commit different steps, from {-first} to {last}; this one {number}")
         return bool(wants_change)
 
     def _take_step(self, number: int) -> None:
@@ -377,7 +373,10 @@ class Session:
     def _stand(self, loss: Loss) -> Form:
         if self._now.stage is not Stage.STANDING:
             self._advance(Happened.FAILED)
-        return self._membership.stand(self._now.position, loss)
+        before = self._membership.seats
+        form = self._membership.stand(self._now.position, loss)
+        self._agreements.miss(slots_gone(before, form.seats))
+        return form
 
     def _settle_until_all_have(self, form: Form, began: float, reason: str) -> Recovery:
         """Also through failures that come meanwhile."""

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pycomms.ft._membership import RECOVERABLE
+from pycomms.ft.agreement import Agreement
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -58,6 +59,20 @@ class Step:
         if not self._is_reduced:
             self._session._reduce(self)
             self._is_reduced = True
+
+    def agree(self, flag: bool) -> Agreement:
+        """Whether all members say True. Collective.
+
+        Whoever gets an answer gets the same one, whatever happens meanwhile. If somebody dies in the call, the block is
+        left and the step done again, with a call that gives what anybody has got before, or asks those who are left. So
+        it is for what stays done though the step is not committed: to delete a checkpoint, to tell the world, to stop.
+        What matters only if the step is committed is the same on all by a plain collective over ``session.group``.
+
+        Raises:
+            RuntimeError: other members do not call it, or are at another call of the step.
+        """
+        self._check_open("agree")
+        return self._session._agree(flag)
 
     def optimizer_step(self) -> None:
         """The commit point: all members take the step, or none does. Collective.
