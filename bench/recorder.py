@@ -1,12 +1,13 @@
 """The flight recorder beside torch's own, in turns: what it costs to record, to dump and to analyze.
 
-    python -m bench.recorder [--rounds 5] [--sections entry,cost,dump,...] [--entries N] [--json FILE]
+    python -m bench.recorder [--rounds 5] [--sections entry,cost,dump,...] [--entries N] [--ranks N] [--json FILE]
 
 entry     CPU time of one entry alone: begun with the sizes of two tensors, and ended; without call site
 cost      thread CPU time of an all_reduce of 8 bytes on one rank, recorded and not; least of all rounds
 dump      the first dump of 2,000 entries of a process
 start     `pycomms fr analyze` and torch's fr_trace, on a job of 2 ranks, from start to end
 analyze   the same on as many entries as --entries says, in torch's pickles of 2,000 entries a rank
+scale     time and memory of `pycomms fr analyze` on --ranks ranks of 2,000 entries each, one of which is missing
 truncated complete entries that are found in torch's pickles that were cut off at 10, 50 and 90 %
 """
 
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-SECTIONS = ("entry", "cost", "dump", "start", "analyze", "truncated")
+SECTIONS = ("entry", "cost", "dump", "start", "analyze", "scale", "truncated")
 
 _RANK = """
 import sys, time
@@ -77,6 +78,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sections", type=lambda text: text.split(","), default=SECTIONS)
     parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--ranks", type=int, default=10_000)
     parser.add_argument("--json", type=Path)
     return parser.parse_args(argv)
 
@@ -182,8 +184,36 @@ def _timed(command: list[str]) -> float:
 def _write_job(folder: Path, ranks: int, entries: int) -> Path:
     """A healthy job, as torch's NCCL backend writes it."""
     folder.mkdir()
+    written = _pickled(_dump(ranks, entries))
+    for rank in range(ranks):
+        Path(folder, f"nccl_trace_rank_{rank}").write_bytes(written)
+    return folder
+
+
+def _write_stuck_job(folder: Path, ranks: int, entries: int, missing: int) -> Path:
+    """One rank has not issued the last operation. The others' files are one, under many names."""
+    folder.mkdir()
+    dump = _dump(ranks, entries)
+    last = dump["entries"].pop()
+    for status in dump["pg_status"].values():
+        status.update(dict.fromkeys(status, entries - 1))
+    Path(folder, f"nccl_trace_rank_{missing}").write_bytes(_pickled(dump))
+    dump["entries"].append({**last, "state": "started", "time_discovered_completed_ns": None, "retired": False})
+    waiting = folder.with_suffix(".waiting")
+    waiting.write_bytes(_pickled(dump))
+    for rank in set(range(ranks)) - {missing}:
+        Path(folder, f"nccl_trace_rank_{rank}").hardlink_to(waiting)
+    return folder
+
+
+def _pickled(dump: dict[str, Any]) -> bytes:
+    """Strings and frames are written once, and everything else each time: as torch does, and Python does not."""
+    return pickletools.optimize(pickle.dumps(dump, protocol=2))
+
+
+def _dump(ranks: int, entries: int) -> dict[str, Any]:
     frames = [{"name": f"f{i}", "filename": f"/home/user/train/module_{i}.py", "line": 10 + i} for i in range(10)]
-    dump = {
+    return {
         "version": "2.10",
         "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str([*range(ranks)])}},
         "pg_status": {
@@ -217,11 +247,6 @@ def _write_job(folder: Path, ranks: int, entries: int) -> Path:
             for i in range(entries)
         ],
     }
-    # Strings and frames are written once, and everything else each time: as torch does, and Python does not.
-    written = pickletools.optimize(pickle.dumps(dump, protocol=2))
-    for rank in range(ranks):
-        Path(folder, f"nccl_trace_rank_{rank}").write_bytes(written)
-    return folder
 
 
 def measure_start(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
@@ -240,6 +265,23 @@ def measure_analyze(arguments: argparse.Namespace, folder: Path) -> dict[str, fl
     return {
         f"{name}, {arguments.entries} entries [s]": min(_timed(command) for _ in range(2))
         for name, command in commands.items()
+    }
+
+
+def measure_scale(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
+    """s and GB, of a fresh process."""
+    missing = arguments.ranks // 3
+    dumps = _write_stuck_job(folder / "scale", arguments.ranks, 2000, missing)
+    start = time.perf_counter()
+    process = subprocess.Popen([*_analyzers(dumps)["ours"], "--json"], cwd=ROOT, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    found = json.loads(process.stdout.read())
+    _, _, used = os.wait4(process.pid, 0)
+    took = time.perf_counter() - start
+    assert (found["verdict"], found["root_ranks"]) == ("MISSING_RANK", [missing]), found["verdict"]
+    return {
+        f"{arguments.ranks} ranks of 2000 [s]": took,
+        f"{arguments.ranks} ranks of 2000, most memory [GB]": used.ru_maxrss * 1024 / 1e9,
     }
 
 
@@ -262,6 +304,7 @@ _MEASURES: dict[str, Callable[[argparse.Namespace, Path], dict[str, float]]] = {
     "dump": measure_dump,
     "start": measure_start,
     "analyze": measure_analyze,
+    "scale": measure_scale,
     "truncated": measure_truncated,
 }
 

@@ -119,6 +119,9 @@ class _Reader:
                 self._take_repeated()
         except (_NotAsTorchWritesIt, IndexError):
             return None
+        finally:
+            for layout in self._layouts.values():
+                layout.then = None  # they lead to one another in circles, which nobody collects while dumps are read
         if self._kept == len(self._like):
             return None
         self._rest.append(self._data[self._copied :])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from pycomms.flight_recorder.analysis._text import ranks_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,9 +110,9 @@ def build(records: Sequence[Record]) -> Job:
     chosen, superseded = _one_per_rank(records, warnings)
     groups, group_of = _identify(chosen, warnings)
     job = Job(records=chosen, superseded=superseded, groups=groups, group_of=group_of, signatures=[], warnings=warnings)
-    interning = _Signatures(job.signatures)
+    interning, alike = _Signatures(job.signatures), _Alike()
     for rank, record in chosen.items():
-        _add_lanes(job, rank, record, interning)
+        _add_lanes(job, rank, record, interning, alike)
     everyone = {rank for group in groups if group.lanes for rank in group.members}
     everyone.update(range(max((record.world_size for record in chosen.values()), default=0)))
     job.absent = tuple(sorted(everyone - chosen.keys()))
@@ -266,6 +268,18 @@ def _infer_members(job: Job) -> None:
             group.ref = replace(group.ref, ranks=tuple(sorted(group.lanes)))
 
 
+class _Alike:
+    """Arrays that many ranks have alike, kept once: most ranks of a large job do the same."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, int], npt.NDArray[Any]] = {}
+
+    def keep(self, array: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+        key = (array.itemsize, hash(array.tobytes()))
+        kept = self._kept.setdefault(key, array)
+        return kept if np.array_equal(kept, array) else array
+
+
 class _Signatures:
     """Signatures of all records in one list: an index stands for the same signature wherever it was recorded."""
 
@@ -308,7 +322,7 @@ class _Signatures:
         return found
 
 
-def _add_lanes(job: Job, rank: int, record: Record, interning: _Signatures) -> None:
+def _add_lanes(job: Job, rank: int, record: Record, interning: _Signatures, alike: _Alike) -> None:
     table = interning.of_record(record)
     entries = record.entries
     numbered = ((entries["flags"] & Flag.P2P) == 0) & (entries["state"] != State.REJECTED) & (entries["sequence"] > 0)
@@ -327,13 +341,18 @@ def _add_lanes(job: Job, rank: int, record: Record, interning: _Signatures) -> N
         part = parts.get(index, np.zeros(0, np.int32))
         if not len(part) and not group.last_issued:
             continue
-        lane = _lane(rank, record, part, table, interning)
+        lane = _lane(rank, record, part, table, interning, alike)
         lane.last_issued = group.last_issued
         job.groups[job.group_of[rank, index]].lanes[rank] = lane
 
 
 def _lane(
-    rank: int, record: Record, rows: npt.NDArray[np.int32], table: npt.NDArray[np.int32], interning: _Signatures
+    rank: int,
+    record: Record,
+    rows: npt.NDArray[np.int32],
+    table: npt.NDArray[np.int32],
+    interning: _Signatures,
+    alike: _Alike,
 ) -> Lane:
     sequences = record.entries["sequence"][rows].astype(np.int64)
     signatures = table[record.entries["signature"][rows]]
@@ -345,4 +364,10 @@ def _lane(
             parts = signatures[first[place] : last[place] + 1]
             merged[place] = interning.bundle(tuple(parts.tolist()))
         rows, sequences, signatures = rows[last], sequences[last], merged
-    return Lane(rank=rank, record=record, rows=rows, sequences=sequences, signatures=signatures)
+    return Lane(
+        rank=rank,
+        record=record,
+        rows=alike.keep(rows),
+        sequences=alike.keep(sequences),
+        signatures=alike.keep(signatures),
+    )
