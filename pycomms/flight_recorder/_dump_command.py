@@ -71,9 +71,13 @@ def copy_ring(ring: Path, folder: Path) -> Path:
             if number == _MOST_NAMES:
                 raise
             continue
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            target.unlink()  # the disk is full: half a dump would be taken for one that was cut off
+            raise
         return target
     raise AssertionError("the loop returns or raises")

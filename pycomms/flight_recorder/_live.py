@@ -105,8 +105,11 @@ def as_json(rows: Sequence[Standing], now_ns: int, problems: Sequence[str]) -> s
 
 
 def find_rings(folder: Path) -> list[Path]:
-    """The rings in `folder` and one level below it: a folder for each job."""
-    return sorted({*folder.glob("*.ring"), *folder.glob("*/*.ring")})
+    """The rings in `folder` and one level below it: a folder for each job. One with several names counts once."""
+    found: dict[Path, Path] = {}
+    for path in (*folder.glob("*.ring"), *folder.glob("*/*.ring")):
+        found.setdefault(path.resolve(), path)
+    return sorted(found.values())
 
 
 def read_all(files: Sequence[Path], read: Reader) -> tuple[list[Record], list[str]]:

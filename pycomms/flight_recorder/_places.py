@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 import time
 from pathlib import Path
 
@@ -33,7 +35,8 @@ def make_private(folder: Path) -> None:
         OSError: it cannot be made, or it is somebody else's: what lies in a folder that others write to is not ours.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.stat().st_uid != os.getuid():
+    # What a link leads to may be ours, and yet not where we meant to write.
+    if {folder.stat().st_uid, folder.lstat().st_uid} != {os.getuid()}:
         raise PermissionError(f"{folder} belongs to another user")
 
 
@@ -45,18 +48,20 @@ def clean_up(base: Path, now: float | None = None) -> None:
     found: list[tuple[float, Path, int]] = []
     for path in base.glob("*/*"):
         pid = _PID.search(path.name)
-        if pid is None or Path("/proc", pid.group(1)).exists():
+        if pid is None or Path("/proc", pid.group(1)).exists() or path.parent.is_symlink():
             continue
         try:
-            status = path.stat()
+            status = path.lstat()
         except OSError:
             continue  # another rank cleans up as well
-        found.append((status.st_mtime, path, status.st_size))
+        if not stat.S_ISDIR(status.st_mode):
+            found.append((status.st_mtime, path, status.st_size))
     found.sort(reverse=True)
     for i, (changed, path, size) in enumerate(found):
         room -= size
         if room < 0 or i >= KEEP_FILES or moment - changed > KEEP_SECONDS:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # somebody else's, or gone: the room it takes is not worth a job
+                path.unlink()
     for folder in {path.parent for _, path, _ in found}:
         try:
             folder.rmdir()

@@ -64,7 +64,12 @@ def _open(pid: int, group_rank: int | None) -> Path | None:
     except OSError as error:
         warnings.warn(f"pycomms: nothing is recorded: {error}", RuntimeWarning, stacklevel=2)
         return None
-    _C.recorder_set_up_dumps(str(_dump_folder(folder)), settings.fr_dumps, _write_stacks)
+    try:
+        dumps = _dump_folder(folder)
+    except OSError as error:
+        warnings.warn(f"pycomms: dumps go to {folder}: {error}", RuntimeWarning, stacklevel=2)
+        dumps = folder
+    _C.recorder_set_up_dumps(str(dumps), settings.fr_dumps, _write_stacks)
     _watch(settings.fr_signal)
     return ring_path()
 
@@ -136,7 +141,17 @@ def _close_at_exit(pid: int) -> None:
     """Once in each process: a forked child has none of what its parent had registered with multiprocessing."""
     atexit.register(_C.recorder_close, _SECONDS_AT_EXIT)
     # Processes that multiprocessing forks end without atexit.
-    multiprocessing.util.Finalize(None, _C.recorder_close, args=(_SECONDS_AT_EXIT,), exitpriority=0)
+    multiprocessing.util.Finalize(None, _close_child, exitpriority=0)
+
+
+def _close_child() -> None:
+    """At the end of a child of multiprocessing, which catches what its target raises: no excepthook is told of it."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):
+        error = error.__context__ if error.code else None  # torch's spawn turns any exception into an exit code
+    if error is not None:
+        _dump_for(type(error), error)
+    _C.recorder_close(_SECONDS_AT_EXIT)
 
 
 @cache
@@ -144,11 +159,15 @@ def _dump_uncaught() -> None:
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if ring_path() is not None and not issubclass(kind, KeyboardInterrupt):
-            try:
-                dump(f"uncaught {kind.__name__}: {error}")
-            except (OSError, RuntimeError) as why:
-                print(f"pycomms: no dump of the flight recorder: {why}", file=sys.stderr)
+        _dump_for(kind, error)
         before(kind, error, trace)
 
     sys.excepthook = hook
+
+
+def _dump_for(kind: type[BaseException], error: BaseException) -> None:
+    if ring_path() is not None and not issubclass(kind, KeyboardInterrupt):
+        try:
+            dump(f"uncaught {kind.__name__}: {error}")
+        except (OSError, RuntimeError) as why:
+            print(f"pycomms: no dump of the flight recorder: {why}", file=sys.stderr)

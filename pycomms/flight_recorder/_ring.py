@@ -6,6 +6,7 @@ The layout is that of csrc/recorder/format.h. Trusts nothing in the file. Must n
 from __future__ import annotations
 
 import socket
+import stat
 import struct
 import time
 from dataclasses import dataclass
@@ -99,6 +100,11 @@ def read(path: str | Path) -> Record:
         NotARingError: it is something else.
         OSError: it cannot be read.
     """
+    status = Path(path).stat()
+    if not stat.S_ISREG(status.st_mode):  # a pipe would keep us waiting for its other end
+        raise NotARingError(f"{path} is no regular file")
+    if not status.st_size:
+        raise NotARingError(f"{path} is empty: its writer was killed, or the disk was full")
     data = np.fromfile(path, np.uint8) if Path(path).suffix != ".ring" else np.memmap(path, np.uint8, mode="r")
     header = _header(str(path), data)
     heap = _Heap(data, header.heap_at)
@@ -358,8 +364,8 @@ _ENDED = frozenset("ZX")
 def _state_of_process(header: _Header) -> str:
     """The kernel's letter for the process that wrote it, on this host: of that pid, and begun at that time."""
     try:
-        stat = Path("/proc", str(header.pid), "stat").read_text()
+        text = Path("/proc", str(header.pid), "stat").read_text()
     except OSError:
         return "X"
-    fields = stat.rpartition(")")[2].split()
+    fields = text.rpartition(")")[2].split()
     return fields[0] if int(fields[19]) == header.process_started else "X"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,26 @@ def test_a_merged_file_is_analyzed(job: Path, tmp_path: Path, capsys: pytest.Cap
     assert (found["verdict"], found["root_ranks"]) == ("MISSING_RANK", [5])
     assert "Rank 5 did not join" in report.read_text()
     assert json.loads(trace.read_text())["otherData"]["verdict"] == "MISSING_RANK"
+
+
+def test_what_else_lies_in_the_folder_stops_no_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = tmp_path / "records"
+    job.mkdir()
+    _bundle.write(job / "job", missing_rank())
+    os.mkfifo(job / "rank1.1.ring")
+    (job / "rank2.2.ring").touch()
+    (job / "rank3.3.ring").mkdir()
+    (job / "rank3.3.ring" / "rank4.4.ring").write_bytes(b"PYCOMMSF")
+    (job / "rank5.5.ring").symlink_to(tmp_path / "nowhere")
+    (job / "circle").symlink_to(job)
+    (job / "rank6.6.1.part").write_bytes(bytes(100))
+    assert _command.main(["analyze", str(job)]) == 1
+    assert "root ranks [5]" in capsys.readouterr().out
+    assert _command.main(["live", "--once", str(job)]) == 0
+    assert capsys.readouterr().out.count("not readable") == 5
+    assert _command.main(["dump", str(job), "-o", str(tmp_path / "dumps")]) == 3
+    assert len(capsys.readouterr().err.splitlines()) == 5
+    assert not [*tmp_path.glob("dumps/*")]
 
 
 def test_conversion_and_back(job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -253,3 +253,13 @@ def test_the_file_appears_whole(tmp_path: Path) -> None:
     _html.write(tmp_path / "report.html", missing_rank(), analyze(missing_rank()))
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
     assert len(data_of((tmp_path / "report.html").read_text())["rows"]) == 8
+
+
+def test_what_may_become_a_fault_is_told() -> None:
+    records = missing_rank()
+    analysis = analyze(records, patience_ns=10**15)
+    assert analysis.verdict is Verdict.HEALTHY
+    drawn = _html.page(records, analysis)
+    assert "Nothing is wrong in these records" in drawn
+    assert "Rank 5 never issued all_reduce 6 of tp2; rank 4 waits there." in drawn
+    assert "is called a fault after" in drawn

@@ -44,6 +44,20 @@ def test_old_files_of_dead_processes_go(tmp_path: Path) -> None:
     assert stranger.exists()
 
 
+def test_what_a_link_leads_to_is_left_alone(tmp_path: Path) -> None:
+    now = 1e9
+    elsewhere = _file(tmp_path / "elsewhere" / "a", f"rank0.{_NOBODY}.ring", _places.KEEP_SECONDS + 1, now)
+    base = tmp_path / "base"
+    base.mkdir()
+    (base / "link").symlink_to(elsewhere.parent)
+    (base / "circle").symlink_to(base)
+    (base / "job").mkdir()
+    (base / "job" / f"rank1.{_NOBODY}.ring").symlink_to(tmp_path / "nowhere")
+    (base / "job" / f"rank2.{_NOBODY}.ring").mkdir()
+    _places.clean_up(base, now)
+    assert elsewhere.exists()
+
+
 def test_the_oldest_go_when_there_are_too_many(tmp_path: Path) -> None:
     now = 1e9
     files = [_file(tmp_path / "a", f"rank{i}.{_NOBODY}.ring", i, now) for i in range(_places.KEEP_FILES + 5)]
