@@ -33,6 +33,9 @@ from pycomms.ft.core.timeouts import Timeouts
 from pycomms.ft.errors import CoordinatorLost, JobEnded
 from pycomms.process_group import _tables
 
+_ON_ITS_WAY = 0.2
+"""Seconds for which what was said is not said again: a request to stop that crosses it asks for nothing else."""
+
 RECOVERABLE = (
     pycomms.PeerFailure,
     pycomms.CollectiveTimeout,
@@ -88,6 +91,7 @@ class Membership:
         self._lock = threading.Lock()
         self._change: Change | None = None
         self._said: Ready | None = None  # under the lock: while it stands still
+        self._said_at = 0.0
         self._tried: EpochId | None = None  # under the lock: the last epoch that was or is being formed
         self._is_in_group = False  # under the lock: it trains, or forms a group, and the listener may interrupt it
         self._is_closed = threading.Event()
@@ -237,7 +241,7 @@ class Membership:
             reason=loss.reason,
         )
         with self._lock:
-            self._said = said
+            self._said, self._said_at = said, time.monotonic()
         self._link.send(said)
 
     def _handle(self) -> str:
@@ -280,7 +284,7 @@ class Membership:
             if form is None or change.epoch < form.epoch:
                 return
             self._change = change
-            said = self._said
+            said = self._said if time.monotonic() - self._said_at > _ON_ITS_WAY else None
             # A death on this host is noticed by whoever waits. One on a host that was cut off takes longer, and the
             # coordinator may know of it first; of a member that stands still the group knows nothing.
             is_seen_here = change.died and all(one.host == self._identity.member.host for one in change.died)

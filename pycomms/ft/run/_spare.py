@@ -34,8 +34,10 @@ def _import() -> None:
     import torch.optim
 
     import pycomms
+    import pycomms.ft._unix_line
+    import pycomms.ft.link
     import pycomms.ft.session
-    import pycomms.process_group
+    import pycomms.process_group._create
     import pycomms.rma  # noqa: F401
 
     # The first optimizer of a process imports torch's compiler, which takes nearly as long as torch itself.
