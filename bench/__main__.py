@@ -1,6 +1,6 @@
 """Command line.
 
-    python -m bench setup                     makes the peers' environments (MPICH, Open MPI, Intel MPI, oneCCL)
+    python -m bench setup                     makes the peers' environments: MPIs, oneCCL, torchft
     python -m bench run [--quick] [...]       measures, prints the tables, writes --json and --plot
     python -m bench rma [--quick] [...]       the same of windows: put, get, atomics from one rank into another's memory
     python -m bench report FILE [--plot P]    prints the tables of an earlier run
@@ -30,6 +30,7 @@ from bench.contestants.mpi import FLAVOURS
 from bench.contestants.oneccl import ENVIRONMENT as ONECCL
 from bench.driver import Driver
 from bench.environments import SetupError, default_cache
+from bench.ft.jobs import TORCHFT
 from bench.native_build import build_program
 from bench.placement import NEAR_BELOW_NS, Probe
 from bench.plan import (
@@ -117,7 +118,7 @@ def _name_in(names: Sequence[str]) -> Any:
 
 
 def make_environments(args: argparse.Namespace) -> int:
-    for environment in [*(flavour.environment for flavour in FLAVOURS), ONECCL]:
+    for environment in [*(flavour.environment for flavour in FLAVOURS), ONECCL, TORCHFT]:
         if environment.ready(args.env_dir) and not args.again:
             print(f"{environment.name}: ready")
             continue

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +28,11 @@ def default_cache() -> Path:
 
 @dataclass(frozen=True)
 class Environment:
+    """borrows: it has the packages of this interpreter too, behind its own: torch is large."""
+
     name: str
     packages: tuple[str, ...]
+    borrows: bool = False
 
     def folder(self, cache: Path) -> Path:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -43,6 +47,9 @@ class Environment:
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         self._run([sys.executable, "-m", "venv", str(folder)])
+        if self.borrows:
+            (own,) = (folder / "lib").glob("python*/site-packages")
+            (own / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
         pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "-q"]
         self._run([*pip, "install", *self.packages])
         self._stamp(cache).write_text("\n".join(self.packages) + "\n")

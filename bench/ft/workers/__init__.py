@@ -1,0 +1,1 @@
+"""The training of each contestant: the same work, kept alive in another way."""
