@@ -1,6 +1,7 @@
 """Puts the decisions of the core into effect: gives it the time and the events, and sends what follows, in order.
 
-For the event loop. An epoch is in the log before anybody is told of it; what is decided meanwhile waits behind it.
+For the event loop. The first epoch of a boot is in the log before anybody is told of it; what is decided meanwhile
+waits behind it. Later ones are told at once: no other coordinator will make epochs of a boot that the log knows.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Conductor:
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: deque[list[Outgoing]] = deque()
         self._sender: asyncio.Task[None] | None = None
+        self._behind: set[asyncio.Task[None]] = set()  # writes what was told already
         self._logged: EpochId | None = None
         self._reason = ""
 
@@ -63,9 +65,11 @@ class Conductor:
     async def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._sender is not None:
-            self._sender.cancel()
-            await asyncio.wait([self._sender], timeout=_LOG_WITHIN)
+        writing = {*self._behind, *([self._sender] if self._sender is not None else [])}
+        for task in writing:
+            task.cancel()
+        if writing:
+            await asyncio.wait(writing, timeout=_LOG_WITHIN)
 
     def _now(self) -> float:
         return time.monotonic()
@@ -93,8 +97,11 @@ class Conductor:
     def _send(self, outgoing: list[Outgoing]) -> None:
         for reason in {_told(one.notice) for one in outgoing} - {""}:
             _LOG.info("pycomms.ft: %s", reason)
-        if self._sender is None and not self._unlogged(outgoing):
+        unlogged = self._unlogged(outgoing)
+        if self._sender is None and all(self._knows_boot_of(epoch) for epoch in unlogged):
             self._delivery.deliver(outgoing)
+            for epoch in unlogged:
+                self._write_behind(epoch)
             return
         self._waiting.append(outgoing)
         if self._sender is None:
@@ -117,6 +124,15 @@ class Conductor:
         epochs = {one.notice.epoch for one in outgoing if isinstance(one.notice, Form)}
         return sorted(epoch for epoch in epochs if self._logged is None or epoch > self._logged)
 
+    def _knows_boot_of(self, epoch: EpochId) -> bool:
+        return self._logged is not None and self._logged.boot == epoch.boot
+
+    def _write_behind(self, epoch: EpochId) -> None:
+        self._logged = epoch
+        task = self._loop.create_task(self._write(epoch))
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+
     async def _write(self, epoch: EpochId) -> None:
         assert self._log is not None
         begin = self._now()
@@ -128,7 +144,7 @@ class Conductor:
             self._tally.errors += 1
             _LOG.warning("pycomms.ft: epoch %s could not be logged: %r", epoch, error)
         self._tally.log_write.add(self._now() - begin)
-        self._logged = epoch
+        self._logged = max(epoch, self._logged or epoch)
 
 
 def _told(notice: Notice) -> str:

@@ -1,7 +1,7 @@
 """Which epochs there were: a file that only grows, so that a coordinator that starts again uses none of them twice.
 
-A line per epoch: boot, counter and a checksum. A line is on the disk before its epoch is told to anybody. What a crash
-has left unfinished at the end counts as never written, which it was not: nobody was told.
+A line per epoch: boot, counter and a checksum. A boot is on the disk before any epoch of it is told to anybody. What a
+crash has left unfinished at the end counts as never written.
 """
 
 from __future__ import annotations
