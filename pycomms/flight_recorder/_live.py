@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Reader = Callable[[Path], Record]
 
 COLUMNS = ("job", "rank", "host", "pid", "alive", "in operation", "group", "seq", "age", "last completed", "called at")
+_FOLDERS = 4
+"""That are named."""
 _RIGHT = frozenset({"rank", "pid", "seq", "age"})
 
 UNUSABLE = 3
@@ -94,6 +96,15 @@ def table(rows: Sequence[Standing]) -> str:
         for line in body
     ]
     return "\n".join(lines)
+
+
+def notes(rows: Sequence[Standing], problems: Sequence[str]) -> list[str]:
+    """Below the table: what could not be read, and the folders that the other commands want to be told."""
+    folders = sorted({str(Path(row.source).parent) for row in rows})
+    places = [f"records: {printable(folder)}" for folder in folders[:_FOLDERS]]
+    if len(folders) > _FOLDERS:
+        places.append(f"records: and {len(folders) - _FOLDERS} folders more")
+    return [*(f"not readable: {printable(problem)}" for problem in problems), *places]
 
 
 def as_json(rows: Sequence[Standing], now_ns: int, problems: Sequence[str]) -> str:
@@ -182,7 +193,7 @@ def show(looks: Iterator[tuple[list[Standing], list[str], int]], *, as_lines: bo
         if as_lines:
             print(as_json(rows, now, problems), flush=True)
             continue
-        text = "\n".join([table(rows), *(f"not readable: {printable(problem)}" for problem in problems)])
+        text = "\n".join([table(rows), *notes(rows, problems)])
         print(f"\x1b[H\x1b[2J{text}" if redraw else ("\n" if number else "") + text, flush=True)
 
 
@@ -200,4 +211,6 @@ def rich_table(rows: Sequence[Standing], problems: Sequence[str], now_ns: int) -
     for row in rows:
         style = "red" if row.alive is False or row.state in ("failed", "timed out") else ""
         drawn.add_row(*(Text(cells(row)[column]) for column in shown), style=style)
-    return Stack(drawn, *(Text(f"not readable: {printable(problem)}", style="yellow") for problem in problems))
+    return Stack(
+        drawn, *(Text(note, style="yellow" if note.startswith("not") else "") for note in notes(rows, problems))
+    )

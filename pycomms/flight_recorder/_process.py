@@ -105,7 +105,10 @@ def dump(reason: str = "asked for by the program", *, folder: str | os.PathLike[
     """
     ring = ring_path()
     if ring is None:
-        raise RuntimeError("this process has no flight recorder: make a group, or call attach(), first")
+        raise RuntimeError(
+            "this process has no flight recorder: make a group, or call attach(), first; if it did, it was warned that"
+            " nothing is recorded, or PYCOMMS_FR_ENTRIES is 0"
+        )
     target = Path(folder) if folder is not None else _dump_folder(ring.parent)
     path = Path(_C.recorder_dump(str(target), reason))
     _write_stacks(str(path))

@@ -93,7 +93,7 @@ def test_it_looks_until_it_is_interrupted(
 
     monkeypatch.setattr("pycomms.flight_recorder._live.time.sleep", interrupted)
     assert _live.run(options(tmp_path, "--interval", "2.5"), read=rings.__getitem__) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 5
+    assert len(capsys.readouterr().out.splitlines()) == 6
 
 
 def test_names_cannot_steer_the_terminal() -> None:
@@ -125,7 +125,8 @@ def test_once_prints_a_line_a_rank(
 ) -> None:
     assert _live.run(options(tmp_path, "--once"), read=rings.__getitem__) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
+    assert lines[5].startswith("records: ")
     assert lines[0].split()[:3] == ["rank", "host", "pid"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder._report import to_json, to_text
 from pycomms.flight_recorder.analysis import Verdict, analyze
-from pycomms.flight_recorder.analysis._looks import LATE_NS, LONG_NS, PATIENCE
+from pycomms.flight_recorder.analysis._looks import LATE_NS, LONG_NS, PATIENCE, USUAL_TIMEOUT_NS
 from tests.flight_recorder.corpus import world
 from tests.flight_recorder.simulator import Simulation, Step, run
 
@@ -66,6 +66,15 @@ def test_before_that_it_is_told_but_no_fault() -> None:
     assert "so far: 20 s" in to_text(found)
     [told] = json.loads(to_json(found))["suspicions"]
     assert (told["root_ranks"], told["lasted_s"], told["fault_after_s"]) == ([0], 20.0, 60.0)
+
+
+def test_a_timeout_that_is_not_recorded_is_the_usual_one() -> None:
+    for waited, verdict in ((20 * LATE_NS, Verdict.HEALTHY), (_TOO_LONG_NS, Verdict.MISSING_RANK)):
+        records = _waited(waited)
+        for record in records:
+            record.entries["timeout_ms"] = 0
+        assert USUAL_TIMEOUT_NS == _TIMEOUT_NS
+        assert analyze(records).verdict is verdict
 
 
 def test_nothing_is_told_of_a_rank_that_is_hardly_late() -> None:

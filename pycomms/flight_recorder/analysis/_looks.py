@@ -24,6 +24,9 @@ LONG_NS = 5_000_000_000
 PATIENCE = 10
 """What takes longer than this part of the timeout is a fault."""
 
+USUAL_TIMEOUT_NS = 600_000_000_000
+"""Where none was recorded: the shorter of torch's two defaults."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Age:
@@ -96,9 +99,9 @@ def _comes_no_more(record: Record, waiting: list[Record]) -> bool:
 
 
 def _timeout_ns(job: Job, wait: Wait) -> int:
-    """The shortest of those who wait; 0 if none is recorded."""
+    """The shortest of those who wait. torch's hooks do not tell it."""
     ms = [int(job.records[rank].entries["timeout_ms"][wait.rows[rank]]) for rank in wait.waiters if rank in wait.rows]
-    return min((one for one in ms if one), default=0) * 1_000_000
+    return min((one * 1_000_000 for one in ms if one), default=USUAL_TIMEOUT_NS)
 
 
 def _ended_ns(job: Job, wait: Wait, rank: int) -> int:
