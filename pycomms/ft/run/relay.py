@@ -71,8 +71,8 @@ class Relay:
         if serving is not None:
             await asyncio.wait([serving], timeout=within)
 
-    def announce_again(self, reason: str) -> None:
-        self.down(encode(AnnounceAgain(reason=reason)), tuple(self._workers))
+    def announce_again(self, reason: str, *, with_seats: bool = False) -> None:
+        self.down(encode(AnnounceAgain(reason=reason, with_seats=with_seats)), tuple(self._workers))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonce = ""

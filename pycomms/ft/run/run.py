@@ -15,7 +15,7 @@ from pycomms.flight_recorder._places import base_folder, job_name
 from pycomms.ft.coordinator.auth import read_token
 from pycomms.ft.coordinator.tls import OPTIONS
 from pycomms.ft.core.launch import HostReport, JobState, Rule
-from pycomms.ft.core.messages import Died, Evict, Refused
+from pycomms.ft.core.messages import Died, Evict, Refused, Teach
 from pycomms.ft.run import aftermath, policy
 from pycomms.ft.run.agent import EXIT_FAILED, Agent
 from pycomms.ft.run.coordinator import Coordinator
@@ -235,6 +235,8 @@ class _Run:
         message = envelope.message
         if isinstance(message, JobState) and not self._alone:
             self._agent.job_is(message)
+        elif isinstance(message, Teach):
+            self._relay.announce_again("a coordinator does not know the epoch", with_seats=True)
         elif isinstance(message, (Evict, Refused)):
             self._agent.told(message)
         if envelope.to:

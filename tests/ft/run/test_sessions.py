@@ -25,6 +25,7 @@ from pycomms.ft.core.messages import (
     Refused,
     Seat,
     Settled,
+    Teach,
     Verdict,
 )
 
@@ -76,6 +77,23 @@ def end_all(coordinator: FakeCoordinator, count: int) -> None:
     assert wait_for(lambda: len(living()) == count), living()
     for member in living():
         coordinator.send(member.host, Change(epoch=EpochId(1, 1), reason="end"), (member.nonce,))
+
+
+def test_a_coordinator_that_does_not_know_the_epoch_is_told_its_seats(
+    tmp_path: Path, coordinator: FakeCoordinator, token: Path
+) -> None:
+    script = TRAIN + (
+        "    from pycomms.ft.wire import AnnounceAgain\n"
+        "    while not member.hear(AnnounceAgain).with_seats: pass\n"
+        "    print('asked for the seats', flush=True)\n"
+        "    member.leave()\n"
+    )
+    script = script.replace("    member.hear(Change)\n    member.leave()\n", "")
+    with Running(tmp_path, script, *options(coordinator, token, "--nproc-per-node=2")) as job:
+        host = coordinator.wait(Settled, 2)[0].member.host
+        coordinator.send(host, Teach(epoch=EpochId(1, 1)))
+        job.line("asked for the seats", 2)
+        assert job.end() == 0
 
 
 def test_only_the_dead_one_is_started_again(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
