@@ -9,13 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pycomms.ft._recovery import Recovery
     from pycomms.ft.agreement import Agreement
     from pycomms.ft.checkpoints import Checkpoints
     from pycomms.ft.core.timeouts import Timeouts
     from pycomms.ft.ddp import DistributedDataParallel
     from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom, SessionError, StateMismatch
+    from pycomms.ft.replica import Replica
     from pycomms.ft.sampler import ElasticSampler, Taken
-    from pycomms.ft.session import Recovery, Session
+    from pycomms.ft.session import Session
     from pycomms.ft.step import Step
 
 _HOMES = {
@@ -26,7 +28,8 @@ _HOMES = {
     "ElasticSampler": "sampler",
     "JobEnded": "errors",
     "NothingToRestoreFrom": "errors",
-    "Recovery": "session",
+    "Recovery": "_recovery",
+    "Replica": "replica",
     "Session": "session",
     "SessionError": "errors",
     "StateMismatch": "errors",
@@ -44,6 +47,7 @@ __all__ = [
     "JobEnded",
     "NothingToRestoreFrom",
     "Recovery",
+    "Replica",
     "Session",
     "SessionError",
     "StateMismatch",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -14,6 +14,8 @@ import torch.distributed as dist
 
 import pycomms
 from pycomms.ft.core.messages import (
+    IS_DONE,
+    NOBODY_JOINS,
     Announce,
     Change,
     EpochId,
@@ -88,7 +90,11 @@ class Membership:
         self._min_ranks = min_ranks
         self._position = Position()
         self._inbox: queue.SimpleQueue[Form | Refused | BaseException] = queue.SimpleQueue()
+        self._chosen: Sequence[Seat] = ()
+        self._choose: Callable[[Sequence[Seat]], Sequence[Seat]] | None = None
+        self._on_interrupt: Callable[[], None] | None = None
         self._lock = threading.Lock()
+        self._news = threading.Condition(self._lock)
         self._change: Change | None = None
         self._said: Ready | None = None  # under the lock: while it stands still
         self._said_at = 0.0
@@ -108,7 +114,23 @@ class Membership:
 
     @property
     def seats(self) -> Sequence[Seat]:
-        return self.form.seats if self.form else ()
+        """Of the group, by rank."""
+        return self._chosen
+
+    @property
+    def is_in(self) -> bool:
+        """Whether this member is in the group of the epoch, as all are but those whose replica is not whole."""
+        return any(seat.member == self._identity.member for seat in self._chosen)
+
+    def divide(self, choose: Callable[[Sequence[Seat]], Sequence[Seat]], on_interrupt: Callable[[], None]) -> None:
+        """Not all members of an epoch are in its group. To be called before any other.
+
+        Args:
+            choose: who is, the same on all members.
+            on_interrupt: called by another thread when whoever waits in other groups must not wait on.
+        """
+        self._choose = choose
+        self._on_interrupt = on_interrupt
 
     @property
     def change(self) -> Change | None:
@@ -148,6 +170,27 @@ class Membership:
         self._ready(form.epoch, position, loss)
         return self._next(position)
 
+    def stand_by(self, position: Position) -> Form:
+        """Waits outside of the group until the epoch is to end, then for the next one. Raises as :meth:`join` does."""
+        form = self.form
+        assert form is not None, "no epoch to wait in"
+        self.settled(0.0)
+        patience = self._timeouts.rejoin + self._timeouts.recovery_deadline
+        with self._news:
+            is_over = IS_DONE in form.died.values()
+            heard = is_over or self._news.wait_for(self._has_news, patience.total_seconds())
+            change = self._change
+        if not heard:
+            raise CoordinatorLost(
+                f"slot {self.slot} has waited for the rest of its replica for {patience.total_seconds():.1f} s"
+            )
+        if is_over or (change is not None and change.reason == NOBODY_JOINS):
+            raise JobEnded("the others are done, and the replica of this member was not whole")
+        return self.stand(position, Loss(suspects=(), reason="" if change is None else change.reason))
+
+    def _has_news(self) -> bool:
+        return self._change is not None or not self._inbox.empty()
+
     def settled(self, seconds: float) -> None:
         """This member trains in the epoch."""
         form = self.form
@@ -185,28 +228,41 @@ class Membership:
     def _next(self, position: Position) -> Form:
         while True:
             form = self._await_form(position)
+            if self._choose is not None and position.in_doubt is not None and self._has_missed(form):
+                position = replace(position, in_doubt=None)
+                self._ready(form.epoch, position, Loss(suspects=(), reason="it has not heard of the epoch before"))
+                continue
+            chosen = form.seats if self._choose is None else self._choose(form.seats)
+            is_in = any(seat.member == self._identity.member for seat in chosen)
             with self._lock:
-                self._tried, self._is_in_group = form.epoch, True
+                self._tried, self._is_in_group = form.epoch, is_in
             try:
-                pycomms.regroup(
-                    self.group,
-                    uuid=form.epoch.uuid,
-                    handles=[seat.handle for seat in form.seats],
-                    timeout=self._timeouts.regroup,
-                ).wait()
+                if is_in:
+                    self._regroup(form, chosen)
             except RECOVERABLE as err:
                 ranks = err.ranks if isinstance(err, (pycomms.PeerFailure, pycomms.CollectiveTimeout)) else ()
-                suspects = tuple(form.seats[rank].member for rank in ranks if rank < len(form.seats))
+                suspects = tuple(chosen[rank].member for rank in ranks if rank < len(chosen))
                 self._hold()
                 self._ready(form.epoch, position, Loss(suspects=suspects, reason=str(err)))
                 continue
             with self._lock:
-                self.form = form
+                self.form, self._chosen = form, chosen
                 self.slot = next(seat.slot for seat in form.seats if seat.member == self._identity.member)
                 if self._change is not None and self._change.epoch != form.epoch:
                     self._change = None
                 self._said = None
             return form
+
+    def _regroup(self, form: Form, chosen: Sequence[Seat]) -> None:
+        handles = [seat.handle for seat in chosen]
+        pycomms.regroup(self.group, uuid=form.epoch.uuid, handles=handles, timeout=self._timeouts.regroup).wait()
+
+    def _has_missed(self, form: Form) -> bool:
+        """Between the epochs that this member knows of and this one there was another.
+
+        If it was to wait in that one, the others may have done the step again that it is in doubt about.
+        """
+        return form.previous is not None and self._tried is not None and form.previous > self._tried
 
     def _await_form(self, position: Position) -> Form:
         """The next epoch that was decided with this position known."""
@@ -259,12 +315,15 @@ class Membership:
             except Exception as err:
                 if not self._is_closed.is_set():
                     self._inbox.put(err)
+                    self._tell_who_waits()
                 return
             if isinstance(notice, (Form, Refused)):
                 self._inbox.put(notice)
                 self._leave_for(notice)
+                self._tell_who_waits()
             elif isinstance(notice, Change):
                 self._take(notice)
+                self._tell_who_waits()
 
     def _leave_for(self, notice: Form | Refused) -> None:
         """A newer epoch than the one that this member is in, or forms, or no place in any: it has to stand still."""
@@ -272,11 +331,17 @@ class Membership:
             if self._is_in_group and (isinstance(notice, Refused) or self._tried is None or notice.epoch > self._tried):
                 self._interrupt()
 
+    def _tell_who_waits(self) -> None:
+        with self._news:
+            self._news.notify_all()
+
     def _interrupt(self) -> None:
         """Under the lock. Whoever waits in the group raises now."""
         self._is_in_group = False
         backend: Any = _tables.backend_of(self.group, "ft")
         backend.abort()
+        if self._on_interrupt is not None:
+            self._on_interrupt()
 
     def _take(self, change: Change) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch._C._distributed_c10d import Work
 
+from pycomms.ft._shards import like, local_of
 from pycomms.ft._shared_memory import shared_empty
 
 
@@ -35,7 +36,7 @@ class Gradients:
     """Sums the gradients of a model at the end of a step, however many backward passes it has had.
 
     Parameters of one dtype and device lie in one block, in the order of the model, with a mark for each parameter that
-    says whether any member has a gradient of it.
+    says whether any member has a gradient of it. Of a parameter that is sharded, the part of this process.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -45,7 +46,8 @@ class Gradients:
         """Raises what the group raises; the gradients are then of no use.
 
         Args:
-            divisor: micro-batches of the step, over all members.
+            group: of those who have the same parameters, or the same parts of them.
+            divisor: micro-batches of the step, over all members, or over all replicas.
         """
         works: list[Work] = []
         for block in self._blocks:
@@ -63,11 +65,12 @@ class _Block:
     parameters: list[nn.Parameter]
     flat: Tensor
     places: list[Tensor]  # of each parameter
+    gradients: list[Tensor]  # each made of its place
     marks: Tensor
 
     def gather(self) -> None:
         pairs = [(place, one.grad) for place, one in zip(self.places, self.parameters, strict=True)]
-        present = [(place, grad) for place, grad in pairs if grad is not None]
+        present = [(place, local_of(grad)) for place, grad in pairs if grad is not None]
         self.marks.copy_(torch.tensor([grad is not None for _, grad in pairs], dtype=self.marks.dtype))
         if len(present) < len(pairs):
             self.flat[: -len(pairs)].zero_()
@@ -78,8 +81,8 @@ class _Block:
         if divisor > 1:
             self.flat.div_(divisor)
         used = (self.marks != 0).tolist()
-        for parameter, place, is_used in zip(self.parameters, self.places, used, strict=True):
-            parameter.grad = place if is_used else None
+        for parameter, gradient, is_used in zip(self.parameters, self.gradients, used, strict=True):
+            parameter.grad = gradient if is_used else None
 
 
 def _blocks(parameters: Sequence[nn.Parameter]) -> list[_Block]:
@@ -88,9 +91,11 @@ def _blocks(parameters: Sequence[nn.Parameter]) -> list[_Block]:
         kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
     blocks = []
     for (dtype, device), members in kinds.items():
-        sizes = [parameter.numel() for parameter in members]
+        held = [local_of(parameter) for parameter in members]
+        sizes = [one.numel() for one in held]
         flat = shared_empty(sum(sizes) + len(members), dtype, device)
         *parts, marks = flat.split([*sizes, len(members)])
-        places = [part.view_as(parameter) for part, parameter in zip(parts, members, strict=True)]
-        blocks.append(_Block(members, flat, places, marks))
+        places = [part.view_as(one) for part, one in zip(parts, held, strict=True)]
+        gradients = [like(parameter, place) for parameter, place in zip(members, places, strict=True)]
+        blocks.append(_Block(members, flat, places, gradients, marks))
     return blocks

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import torch
@@ -20,6 +20,9 @@ from torch import Tensor
 from pycomms import rma
 from pycomms.ft._state import Snapshot, read_manifest
 from pycomms.ft.errors import StateMismatch
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 CHUNK = 4 << 20
 """Bytes that are fetched and checked together."""
@@ -63,12 +66,15 @@ def serve_or_fetch(
     is_restoring: bool,
     snapshot: Callable[[], Snapshot],
     timeout: timedelta,
+    mesh: DeviceMesh | None = None,
 ) -> dict[str, Any] | None:
     """Returns the state dicts where this rank is restoring.
 
     Args:
+        group: of those who have the same state: of a sharded model, the same shard.
         sources: ranks that have the state, all the same.
         snapshot: takes this rank's state apart; asked for on sources alone.
+        mesh: that a sharded model is on.
 
     Raises:
         StateMismatch: what came was damaged on the way, and again when it was fetched again.
@@ -84,7 +90,7 @@ def serve_or_fetch(
         _stage(own, mine, held)
     with rma.Window(held, group, name="restore", timeout=timeout) as win:
         data = _fetch(win, nbytes, list(served.values()), timeout) if is_restoring else None
-    return manifest.put_together(data) if data is not None else None
+    return manifest.put_together(data, mesh) if data is not None else None
 
 
 def _from_first(group: dist.ProcessGroup, source: int, given: bytes, timeout: timedelta) -> bytes:

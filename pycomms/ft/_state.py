@@ -6,12 +6,16 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from pycomms.ft._shards import layout_of, local_of, rebuilt, sharded
 from pycomms.ft.errors import StateMismatch
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 _ALIGNMENT = 64
 
@@ -43,7 +47,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A state taken apart. The tensors are the training's own, and change with it.
+    """A state taken apart. The tensors are the training's own, of a sharded one the part here, and change with it.
 
     Attributes:
         own_nbytes: of the bytes in front, which differ from member to member: a receiver takes them from one of them.
@@ -78,11 +82,29 @@ class Manifest:
     def nbytes(self) -> int:
         return _extent(self.pieces)
 
-    def put_together(self, data: Tensor) -> dict[str, Any]:
-        """The state dicts, whose tensors are views of ``data``, uint8."""
+    def put_together(self, data: Tensor, mesh: DeviceMesh | None = None) -> dict[str, Any]:
+        """The state dicts, whose tensors are views of ``data``, uint8; mesh: of those that are sharded."""
         tensors = [data[piece.offset : piece.end].view(piece.dtype).view(piece.shape) for piece in self.pieces]
-        state: dict[str, Any] = _with_tensors(self.skeleton, tensors)
+        state: dict[str, Any] = _with_tensors(self.skeleton, tensors, mesh)
         return state
+
+
+def parts_of(
+    model: nn.Module | None,
+    optimizer: Stateful | None,
+    scheduler: Any,
+    scaler: Any,
+    sampler: Stateful | None,
+    state: Mapping[str, Stateful] | None,
+) -> dict[str, Stateful]:
+    """All that a session keeps, by name. Raises ValueError where a name is taken."""
+    own = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
+    parts: dict[str, Stateful] = {name: part for name, part in own.items() if part is not None}
+    for name, part in (state or {}).items():
+        if name in own:
+            raise ValueError(f"Session: state has a part {name!r}, which is a name of the session's own")
+        parts[name] = part
+    return parts
 
 
 def take_apart(parts: Mapping[str, Stateful]) -> Snapshot:
@@ -127,6 +149,7 @@ def load(parts: Mapping[str, Stateful], state: Mapping[str, Any]) -> None:
 
 
 _HOLE = "__pycomms_tensor__"
+_LAYOUT = "__pycomms_layout__"
 
 
 def _extent(pieces: tuple[Piece, ...]) -> int:
@@ -136,8 +159,12 @@ def _extent(pieces: tuple[Piece, ...]) -> int:
 def _without_tensors(value: Any, tensors: list[Tensor]) -> Any:
     """With a hole for each tensor, made of what torch.load admits without any class."""
     if isinstance(value, Tensor):
-        tensors.append(value.detach())
-        return {_HOLE: len(tensors) - 1}
+        tensors.append(local_of(value))
+        hole: dict[str, Any] = {_HOLE: len(tensors) - 1}
+        whole = sharded(value)
+        if whole is not None:
+            hole[_LAYOUT] = layout_of(whole)
+        return hole
     if isinstance(value, Mapping):
         return {key: _without_tensors(one, tensors) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -146,11 +173,12 @@ def _without_tensors(value: Any, tensors: list[Tensor]) -> Any:
     return value
 
 
-def _with_tensors(value: Any, tensors: list[Tensor]) -> Any:
+def _with_tensors(value: Any, tensors: list[Tensor], mesh: DeviceMesh | None) -> Any:
     if isinstance(value, dict):
-        if value.keys() == {_HOLE}:
-            return tensors[value[_HOLE]]
-        return {key: _with_tensors(one, tensors) for key, one in value.items()}
+        if _HOLE in value:
+            tensor = tensors[value[_HOLE]]
+            return rebuilt(value[_LAYOUT], tensor, mesh) if _LAYOUT in value else tensor
+        return {key: _with_tensors(one, tensors, mesh) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_with_tensors(one, tensors) for one in value)
+        return type(value)(_with_tensors(one, tensors, mesh) for one in value)
     return value

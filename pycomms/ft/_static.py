@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch.distributed as dist
 
@@ -20,6 +20,8 @@ class StaticMembership:
         self.slot = group.rank()
         self.change: Change | None = None
         self.form: Form | None = None
+        self.is_in = True
+        self._choose: Callable[[Sequence[Seat]], Sequence[Seat]] = lambda seats: seats
 
     @property
     def rank(self) -> int:
@@ -33,6 +35,9 @@ class StaticMembership:
     def world(self) -> int:
         return self.group.size()
 
+    def divide(self, choose: Callable[[Sequence[Seat]], Sequence[Seat]], on_interrupt: Callable[[], None]) -> None:
+        self._choose = choose
+
     def join(self, position: Position) -> Form:
         told: list[Position | None] = [None] * self.world
         dist.all_gather_object(told, position, group=self.group)
@@ -43,7 +48,14 @@ class StaticMembership:
             for rank, one in enumerate(told)
         )
         self.form = Form(epoch=EpochId(0, 1), previous=None, seats=seats, reason=f"started by process {os.getppid()}")
+        if len(self._choose(seats)) < len(seats):
+            raise ValueError(
+                f"the group has {len(seats)} members: not a number of whole replicas, or fewer than min_ranks"
+            )
         return self.form
+
+    def stand_by(self, position: Position) -> Form:
+        raise SessionError("there is nobody to wait for")
 
     def stand(self, position: Position, loss: Loss) -> Form:
         raise SessionError(f"a member was lost and nobody can form a new group: {loss.reason}")

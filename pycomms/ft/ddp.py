@@ -8,11 +8,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch._C._distributed_c10d import GradBucket, HashStore
+from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel as TorchDDP
 
-from pycomms import _C
-from pycomms._config import config
+from pycomms.ft._own_groups import lone_backend, untold_group
 from pycomms.ft._reduction import Latch
 
 _REFUSED = ("process_group", "device_mesh", "find_unused_parameters", "static_graph", "init_sync")
@@ -41,7 +40,7 @@ class DistributedDataParallel(TorchDDP):
             raise ValueError(
                 f"ft.DistributedDataParallel: {', '.join(refused)} cannot be chosen: the session decides it"
             )
-        super().__init__(module, process_group=_solo_group(), find_unused_parameters=True, **kwargs)
+        super().__init__(module, process_group=untold_group(lone_backend()), find_unused_parameters=True, **kwargs)
         self._reduction = _Reduction()
         self.register_comm_hook(self._reduction, _sum_over_session)
 
@@ -100,14 +99,3 @@ def _sum_over_session(reduction: _Reduction, bucket: GradBucket) -> torch.future
 
     averaged: torch.futures.Future[torch.Tensor] = work.get_future().then(average)
     return averaged
-
-
-def _solo_group() -> dist.ProcessGroup:
-    """A group of this process that no other knows of, not even torch's tables."""
-    store = HashStore()
-    group = dist.ProcessGroup(store, 0, 1)
-    options = _C.Options(connect=_C.Connect.LAZY)
-    backend = _C.create(store, 0, 1, options, str(config().engine), config().vector_width)
-    for device in ("cpu", "cuda"):
-        group._register_backend(torch.device(device), dist.ProcessGroup.BackendType.CUSTOM, backend)
-    return group

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch.distributed as dist
 from torch import nn
@@ -15,15 +14,17 @@ from torch.optim import Optimizer
 from pycomms.ft import _start
 from pycomms.ft._buffers import Buffers
 from pycomms.ft._keeping import Keeping
+from pycomms.ft._member import Membership as Membership
 from pycomms.ft._membership import RECOVERABLE, Loss, slots_gone, words
 from pycomms.ft._random import KeptStates, StepSeeds
+from pycomms.ft._recovery import Recovery
 from pycomms.ft._reduction import Gradients, Latch
 from pycomms.ft._restore import serve_or_fetch
-from pycomms.ft._state import Stateful, load, take_apart
+from pycomms.ft._state import Stateful, load, parts_of, take_apart
 from pycomms.ft.agreement import Agreement, Agreements, highest
 from pycomms.ft.core import recovery, timeouts
 from pycomms.ft.core import step as step_protocol
-from pycomms.ft.core.messages import Change, Form, Position, Seat, Standing
+from pycomms.ft.core.messages import Form, Position, Standing
 from pycomms.ft.core.step import Do, Happened, Progression, Stage
 from pycomms.ft.ddp import DistributedDataParallel
 from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom, SessionError
@@ -36,62 +37,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pycomms.ft.checkpoints import Checkpoints
+    from pycomms.ft.replica import Replica
 
 _PROGRESS_EVERY = 1.0  # s
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recovery:
-    """One change of members, as this one has seen it.
-
-    Attributes:
-        step: the last one that was committed when training went on.
-        world: members afterwards.
-        reason: who died and how, or who came.
-        plan: what was done about the step that was in progress, and who has restored.
-        seconds: from the failure, or the request to stop, to here.
-        restored: whether this member had to fetch the state.
-    """
-
-    step: int
-    world: int
-    reason: str
-    plan: str
-    seconds: float
-    restored: bool
-
-
-class Membership(Protocol):
-    """Who is in, and how that changes: by a coordinator, or not at all."""
-
-    group: dist.ProcessGroup
-    slot: int
-
-    @property
-    def rank(self) -> int: ...
-
-    @property
-    def world(self) -> int: ...
-
-    @property
-    def seats(self) -> Sequence[Seat]: ...
-
-    @property
-    def change(self) -> Change | None: ...
-
-    def join(self, position: Position) -> Form: ...
-
-    def stand(self, position: Position, loss: Loss) -> Form: ...
-
-    def loss_of(self, error: BaseException | None) -> Loss: ...
-
-    def settled(self, seconds: float) -> None: ...
-
-    def moved_to(self, position: Position) -> None: ...
-
-    def progress(self, committed: int, steps_per_second: float) -> None: ...
-
-    def leave(self, reason: str) -> None: ...
 
 
 class Session:
@@ -118,6 +66,7 @@ class Session:
         sampler: gives each step its samples.
         state: more of the training's state, by name: whatever has ``state_dict`` and ``load_state_dict``. It must
             change only where a step is committed.
+        replica: where the model is sharded (FSDP2): with whom. Every parameter has to be on its mesh.
         min_ranks: fewer members do not train: they wait for others.
         world: what happens to the batch when members change. ``"dynamic"``: a micro-batch for each member, so the batch
             has the size of the group. ``"constant"``: ``micro_batches`` for each step, however many are in.
@@ -145,6 +94,7 @@ class Session:
         scaler: Any = None,
         sampler: ElasticSampler | None = None,
         state: Mapping[str, Stateful] | None = None,
+        replica: Replica | None = None,
         min_ranks: int = 1,
         world: Literal["dynamic", "constant"] = "dynamic",
         micro_batches: int | None = None,
@@ -167,6 +117,8 @@ class Session:
             raise ValueError(f"Session: committed is {committed}, expected at least 0")
         if committed and checkpoints is not None:
             raise ValueError(f"Session: committed is {committed}, but the checkpoints say how far the state is")
+        if replica is not None and checkpoints is not None:
+            raise ValueError("Session: checkpoints are of a whole state, and with a replica a member has a shard of it")
         if optimizer is None and (scheduler is not None or scaler is not None):
             raise ValueError("Session: a scheduler or a scaler needs the optimizer")
         self.model = model
@@ -176,7 +128,7 @@ class Session:
         self._scaler = scaler
         self._sampler = sampler
         self._micro_batches = micro_batches
-        self._parts = _parts(model, optimizer, scheduler, scaler, sampler, state)
+        self._parts = parts_of(model, optimizer, scheduler, scaler, sampler, state)
         self._timeouts = timeouts.derive(_start.deadline(recovery_deadline))
         self._on_recovery = on_recovery
         self._keeping = Keeping(checkpoints, self._parts)
@@ -194,6 +146,10 @@ class Session:
         self._broken: BaseException | None = None
         self._last_told = (time.monotonic(), committed)
         self._membership: Membership = (membership or _start.membership)(self._timeouts, min_ranks)
+        self._replica = replica
+        if replica is not None:
+            replica.bind(model, world, self._timeouts.operation)
+            self._membership.divide(lambda seats: replica.choose(seats, min_ranks), replica.give_up)
 
     @property
     def group(self) -> dist.ProcessGroup:
@@ -259,6 +215,11 @@ class Session:
     ) -> None:
         self.close()
 
+    @property
+    def _peers(self) -> dist.ProcessGroup:
+        """Those who have the same state as this member."""
+        return self.group if self._replica is None else self._replica.peers
+
     # What a step asks for.
 
     def _begin(self, step: Step) -> None:
@@ -286,7 +247,8 @@ class Session:
         if self._latch.error is not None:
             raise StepDiscarded from self._latch.error
         if self._gradients is not None:
-            self._gradients.reduce(self.group, self._micro_batches or step.world)
+            shards = 1 if self._replica is None else self._replica.shards  # they have averaged by themselves
+            self._gradients.reduce(self._peers, (self._micro_batches or step.world) // shards)
         self._advance(Happened.REDUCED)
 
     def _agree(self, flag: bool) -> Agreement:
@@ -317,7 +279,7 @@ class Session:
         if error is not None or self._now.stage is Stage.STANDING:
             done = self._recover(error)
             step.reason = done.reason or "members have changed"
-            step.committed = step.committed or self.committed >= step.number
+            step.committed = step.committed or (self.committed >= step.number and not done.restored)
         self._tell_progress()
 
     def _give_up(self, error: BaseException) -> None:
@@ -365,14 +327,20 @@ class Session:
 
     def _recover(self, error: BaseException | None) -> Recovery:
         began = time.perf_counter()
-        loss = self._membership.loss_of(error)
+        loss = self._loss_of(error)
         before = self._membership.seats
         form = self._stand(loss)
         return self._settle_until_all_have(form, began, words(form, before) or loss.reason or form.reason)
 
+    def _loss_of(self, error: BaseException | None) -> Loss:
+        return self._membership.loss_of(error if self._replica is None else self._replica.blame(error))
+
     def _stand(self, loss: Loss) -> Form:
         if self._now.stage is not Stage.STANDING:
             self._advance(Happened.FAILED)
+        if self._replica is not None:
+            self._replica.give_up()
+            self._replica.put_in_order()
         before = self._membership.seats
         form = self._membership.stand(self._now.position, loss)
         self._agreements.miss(slots_gone(before, form.seats))
@@ -383,9 +351,12 @@ class Session:
         while True:
             try:
                 plan, has_restored = self._settle(form)
-                break
+                if self._membership.is_in:
+                    break
+                form = self._membership.stand_by(self._now.position)
+                self._advance(Happened.FAILED)
             except RECOVERABLE as err:
-                form = self._stand(self._membership.loss_of(err))
+                form = self._stand(self._loss_of(err))
         self._world_of_step = self.world
         seconds = time.perf_counter() - began
         self._membership.settled(seconds)
@@ -407,10 +378,11 @@ class Session:
         self._advance(Happened.FORM)
         self._advance(Happened.FORMED)
         try:
-            plan = recovery.plan(form.seats)
+            plan = recovery.plan(form.seats) if self._replica is None else self._replica.plan(form.seats)
         except recovery.NothingToRestoreFromError as err:
             raise NothingToRestoreFrom(str(err)) from err
-        after, actions = step_protocol.recover(self._now, plan, self.rank)
+        place = next(place for place, seat in enumerate(form.seats) if seat.slot == self.slot)
+        after, actions = step_protocol.recover(self._now, plan, place)
         if Do.COMMIT in actions:
             self._take_step(after.position.committed)
         elif Do.DISCARD in actions:
@@ -419,20 +391,37 @@ class Session:
         self._membership.moved_to(after.position)
         if Do.COMMIT in actions:
             self._keeping.committed(self.committed, self.rank)
-        is_mine = self.rank in plan.restoring
-        if not is_mine:
+        if not self._membership.is_in:
+            return plan, False
+        if self._replica is not None:
+            self._replica.form(self.group, form.epoch.uuid, self._timeouts.regroup)
+        is_restoring = place in plan.restoring
+        if not is_restoring:
             self._keeping.load()
-        if plan.restoring:
-            fetched = serve_or_fetch(
-                self.group, plan.sources, is_mine, lambda: take_apart(self._parts), self._timeouts.restore
-            )
-            if fetched is not None:
-                self._advance(Happened.LOADING)
-                load(self._parts, fetched)
+        self._restore(form, plan, is_restoring)
         self._keeping.forget()
-        self._now, _ = step_protocol.restored(self._now, plan, self.rank)
+        self._now, _ = step_protocol.restored(self._now, plan, place)
         self._membership.moved_to(self._now.position)
-        return plan, is_mine
+        return plan, is_restoring
+
+    def _restore(self, form: Form, plan: recovery.Plan, is_restoring: bool) -> None:
+        """All who need the state fetch it from those of their peers who have it."""
+        seats = {seat.slot: place for place, seat in enumerate(form.seats)}
+        shards = 1 if self._replica is None else self._replica.shards
+        peers = [seats[seat.slot] for seat in self._membership.seats if (seat.slot - self.slot) % shards == 0]
+        if not any(place in plan.restoring for place in peers):
+            return
+        fetched = serve_or_fetch(
+            self._peers,
+            [rank for rank, place in enumerate(peers) if place in plan.sources],
+            is_restoring,
+            lambda: take_apart(self._parts),
+            self._timeouts.restore,
+            None if self._replica is None else self._replica.mesh,
+        )
+        if fetched is not None:
+            self._advance(Happened.LOADING)
+            load(self._parts, fetched)
 
     def _finish(self) -> None:
         """Nobody leaves before all have committed the last step: somebody may be in doubt about it."""
@@ -458,20 +447,3 @@ class Session:
         if now - then >= _PROGRESS_EVERY:
             self._last_told = (now, self.committed)
             self._membership.progress(self.committed, (self.committed - committed) / (now - then))
-
-
-def _parts(
-    model: nn.Module | None,
-    optimizer: Optimizer | None,
-    scheduler: Any,
-    scaler: Any,
-    sampler: ElasticSampler | None,
-    state: Mapping[str, Stateful] | None,
-) -> dict[str, Stateful]:
-    own = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
-    parts: dict[str, Stateful] = {name: part for name, part in own.items() if part is not None}
-    for name, part in (state or {}).items():
-        if name in own:
-            raise ValueError(f"Session: state has a part {name!r}, which is a name of the session's own")
-        parts[name] = part
-    return parts

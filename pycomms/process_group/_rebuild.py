@@ -158,7 +158,7 @@ def _nan_check(name: str) -> _C.NanCheck | None:
 
 
 def _subgroups(default: dist.ProcessGroup) -> list[dist.ProcessGroup]:
-    known = [group for group in c10d._world.pg_map if group is not default]
+    known = [group for group in c10d._world.pg_map if group is not default and not _tables.is_apart(group)]
     return [group for group in known if _tables.own_backend(group) is not None]
 
 

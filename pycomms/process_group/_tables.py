@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import torch
 import torch.distributed as dist
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import GroupName
 
 _DEVICES = ("cpu", "cuda")
+_apart: WeakSet[dist.ProcessGroup] = WeakSet()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +40,22 @@ class Kind:
 
 
 def new_group(
-    backend: _C.Backend, kind: Kind, *, store: Store, name: GroupName, description: str, tag: str, ranks: Sequence[int]
+    backend: _C.Backend,
+    kind: Kind,
+    *,
+    store: Store,
+    name: GroupName,
+    description: str,
+    tag: str,
+    ranks: Sequence[int],
+    is_apart: bool = False,
 ) -> dist.ProcessGroup:
-    """A group of torch around a backend. ranks: of the default group, in the order of its own."""
+    """A group of torch around a backend.
+
+    Args:
+        ranks: of the default group, in the order of its own.
+        is_apart: it does not follow the regroups of the default group.
+    """
     world = c10d._world
     group = dist.ProcessGroup(store, backend.rank(), backend.size())
     custom = dist.ProcessGroup.BackendType.CUSTOM
@@ -59,7 +74,13 @@ def new_group(
         world.tags_to_pg.setdefault(each, []).append(group)
     set_ranks(group, ranks)
     _register_process_group(name, group)
+    if is_apart:
+        _apart.add(group)
     return group
+
+
+def is_apart(group: dist.ProcessGroup) -> bool:
+    return group in _apart
 
 
 def set_ranks(group: dist.ProcessGroup, ranks: Sequence[int]) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pycomms.ft.core import changing, relearning
 from pycomms.ft.core.job import Job
-from pycomms.ft.core.messages import Announce, Evict, MemberId, Verdict
+from pycomms.ft.core.messages import NOBODY_JOINS, Announce, Evict, MemberId, Verdict
 from pycomms.ft.core.phases import Cause, Phase
 from pycomms.ft.core.roster import Gone, Member, State
-
-NOBODY_JOINS = "others are done: nobody joins any more"
 
 
 def announce(job: Job, event: Announce) -> None:

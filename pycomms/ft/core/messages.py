@@ -17,6 +17,10 @@ from enum import Enum
 from typing import NamedTuple
 
 DONE = "done"
+IS_DONE = "it is done"
+"""How a member has ended that has left as ``DONE``, in `Form.died`."""
+NOBODY_JOINS = "others are done: nobody joins any more"
+"""The reason of a `Change` and of a `Refused` when the first has left as ``DONE``."""
 
 
 class EpochId(NamedTuple):

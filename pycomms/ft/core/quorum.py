@@ -11,8 +11,11 @@ from pycomms.ft.core import admission, changing, forming, relearning
 from pycomms.ft.core.job import Job
 from pycomms.ft.core.messages import (
     DONE,
+    IS_DONE,
+    NOBODY_JOINS,
     Announce,
     Beat,
+    Change,
     Died,
     Event,
     Leaving,
@@ -170,7 +173,7 @@ class Quorum:
         if event.reason != DONE:
             admission.member_died(job, event.member, f"it left: {event.reason}")
             return
-        gone = Gone(how="it is done", certain=True)
+        gone = Gone(how=IS_DONE, certain=True)
         if event.member in job.roster.living:
             job.lose(event.member, gone)
         else:
@@ -179,8 +182,18 @@ class Quorum:
         if not job.finishing:
             job.finishing = True
             admission.close(job)
+            self._tell_who_waits()
             if job.phase is Phase.GATHERING:  # others may still come and tell of their epoch
                 job.since, job.wake = job.now, job.now + job.gather
+
+    def _tell_who_waits(self) -> None:
+        """Some of the epoch may wait for others to come. Who is at its end as well has nothing to do."""
+        job = self._job
+        if job.epoch is not None:
+            change = Change(epoch=job.epoch, reason=NOBODY_JOINS)
+            for member in job.ranks:
+                if member in job.roster.living:
+                    job.send(member, change)
 
     def _progress(self, event: Progress) -> None:
         member = self._job.roster.living.get(event.member)

@@ -6,6 +6,7 @@ import pytest
 
 from pycomms.ft.core.messages import (
     DONE,
+    NOBODY_JOINS,
     Change,
     EpochId,
     Evict,
@@ -282,6 +283,8 @@ def test_who_has_moved_on_since_the_epoch_was_decided_stands_still_for_the_next(
 def test_done_is_not_a_death_and_the_last_ends_the_job() -> None:
     job, members = training(3, min_ranks=2)
     job.leave(members[0], DONE)
+    told = job.take(Change)
+    assert told == dict.fromkeys(members[1:], Change(epoch=job.epoch, reason=NOBODY_JOINS))
     job.leave(members[1], DONE)
     assert not job.sent
     job.ready(members[2], suspects=(members[0],))

@@ -34,6 +34,8 @@ _PRELOADED = [
     "tests.ft.session._training",
 ]
 HOST = "here"
+# Also what the first optimizer would import, which takes longer than most jobs.
+_PRELOADED = ["torch", "torch._dynamo", "torch.distributed.fsdp", "pycomms.ft.session", "tests.ft.session._training"]
 
 
 class PipeLink:

@@ -1,0 +1,133 @@
+"""Models sharded by FSDP2 in two replicas of two members each: a replica fails as a whole, the other one trains on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from torch import nn
+
+from pycomms import ft
+from pycomms.process_group._tables import forget
+
+from ._job import Job
+from ._sharded import SHARDS, Plan, follow, train
+
+MOMENTS = ("forward", "in_backward", "backward", "before_vote", "after_vote")
+
+
+def check(job: Job, plan: Plan, survivors: int, died_behind: dict[int, list[int]] | None = None) -> None:
+    """The losses and weights are those of one process that follows the same members, bit for bit."""
+    by_step = steps_of(job)
+    assert sorted(by_step) == list(range(1, plan.until + 1))
+    slots_of = {step: sorted(of_slot) for step, of_slot in by_step.items()}
+    slots_of.update(died_behind or {})
+    for step, slots in slots_of.items():
+        assert {world for world, _, _ in by_step[step].values()} == {len(slots)}
+    losses, weights = follow(plan, slots_of)
+    for step, of_slot in by_step.items():
+        for slot, (_, loss, _) in of_slot.items():
+            assert loss == losses[step - 1][slot], f"step {step}, slot {slot}"
+    told = [(one.slot, one.value) for one in job.said if one.what == "weights"]
+    assert len(told) == survivors
+    for slot, held in told:
+        assert held == weights[slot % SHARDS], f"slot {slot}"
+
+
+def steps_of(job: Job) -> dict[int, dict[int, Any]]:
+    """(world, loss, samples) by step and slot, of committed steps."""
+    found: dict[int, dict[int, Any]] = {}
+    for one in job.said:
+        if one.what == "step":
+            step, *rest = one.value
+            assert one.slot not in found.get(step, {}), f"slot {one.slot} has committed step {step} twice"
+            found.setdefault(step, {})[one.slot] = tuple(rest)
+    return found
+
+
+def recoveries_of(job: Job, slot: int) -> list[ft.Recovery]:
+    return next(one.value for one in job.said if one.what == "recoveries" and one.slot == slot)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_nobody_dies(optimizer: str) -> None:
+    plan = Plan(until=6, optimizer=optimizer)
+    with Job(train, plan, slots=4) as job:
+        job.run()
+    check(job, plan, survivors=4)
+    assert not job.heard("reason")
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_one_dies_and_its_replica_waits_until_another_has_come(moment: str) -> None:
+    plan = Plan(deaths=(("m2", 4, moment),), holds=(6,))
+    with Job(train, plan, slots=4) as job:
+        job.run_until(job.has_heard("holding", 2))
+        job.start(1)
+        job.run()
+    # Behind the vote the step is committed: the dead member took part in it, and has not said so.
+    check(job, plan, survivors=4, died_behind={4: [0, 1, 2, 3]} if moment == "after_vote" else None)
+    by_step = steps_of(job)
+    assert sorted(by_step[5]) == [2, 3]
+    assert sorted(by_step[8]) == [0, 1, 2, 3]
+    lost = [step for step, is_committed, _ in job.heard("reason") if not is_committed]
+    assert all(step in (4, 5) for step in lost)
+    for slot, restores in ((0, True), (1, True), (2, False), (3, False)):
+        assert recoveries_of(job, slot)[-1].restored is restores, f"slot {slot}"
+
+
+def test_a_replica_that_dies_as_a_whole_comes_back() -> None:
+    plan = Plan(deaths=(("m3", 3, "backward"), ("m4", 3, "forward")), holds=(5,))
+    with Job(train, plan, slots=4) as job:
+        job.run_until(job.has_heard("holding", 2))
+        job.start(2)
+        job.start(3)
+        job.run()
+    check(job, plan, survivors=4)
+    assert sorted(steps_of(job)[4]) == [0, 1]
+    assert sorted(steps_of(job)[plan.until]) == [0, 1, 2, 3]
+
+
+def test_no_replica_is_whole_and_yet_nothing_is_lost() -> None:
+    """Each shard has one survivor: they wait, and those who come fetch from them."""
+    plan = Plan(until=7, deaths=(("m2", 4, "backward"), ("m3", 4, "before_vote")))
+    with Job(train, plan, slots=4) as job:
+        job.run_until(lambda: len(job.exits) == 2)
+        job.start(1)
+        job.start(2)
+        job.run()
+    check(job, plan, survivors=4)
+    assert all(sorted(of_slot) == [0, 1, 2, 3] for of_slot in steps_of(job).values())
+
+
+def test_a_shard_that_nobody_has_any_more_ends_the_training() -> None:
+    plan = Plan(deaths=(("m2", 4, "forward"), ("m4", 4, "forward")))
+    with Job(train, plan, slots=4) as job:
+        job.run()
+    ends = job.heard("ended")
+    assert len(ends) == 2
+    assert all(isinstance(one, ft.NothingToRestoreFrom) for one in ends)
+    assert all("shard 1 of 2" in str(one) for one in ends)
+
+
+def test_a_replica_that_waits_ends_when_the_others_are_done() -> None:
+    plan = Plan(until=6, deaths=(("m1", 4, "forward"),))
+    with Job(train, plan, slots=4) as job:
+        job.run()
+    check(job, plan, survivors=2)
+    (end,) = job.heard("ended")
+    assert isinstance(end, ft.JobEnded)
+
+
+def test_what_does_not_go_with_a_replica_is_refused() -> None:
+    with pytest.raises(ValueError, match="shards is 0"):
+        ft.Replica(0)
+    replica = ft.Replica(2, slot=5)
+    assert (replica.shard, replica.mesh.size(), replica.mesh.get_coordinate()) == (1, 2, (1,))
+    with pytest.raises(ValueError, match="weight, bias: not sharded"):
+        replica.bind(nn.Linear(2, 2), "dynamic", timedelta(seconds=1))
+    with pytest.raises(ValueError, match="world is 'dynamic'"):
+        replica.bind(nn.Linear(2, 2), "constant", timedelta(seconds=1))
+    for group in (replica.group, replica.peers):
+        forget(group)
