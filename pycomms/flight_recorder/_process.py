@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import warnings
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,6 +35,22 @@ def open_ring(group_rank: int | None = None) -> Path | None:
     return _open(os.getpid(), group_rank)
 
 
+def prepare() -> None:
+    """What of opening a ring takes long, for a process that has time for it now and will have none later."""
+    if config().fr_entries > 0:
+        with suppress(OSError):  # it will be met again, and told
+            _base()
+
+
+@cache
+def _base() -> Path:
+    """The folder of all jobs, cleaned up once."""
+    base = _places.base_folder(config().fr_dir)
+    _places.make_private(base)
+    _places.clean_up(base)
+    return base
+
+
 @cache
 def _open(pid: int, group_rank: int | None) -> Path | None:
     if ring_path() is not None:
@@ -41,14 +58,11 @@ def _open(pid: int, group_rank: int | None) -> Path | None:
     settings, launched = config(), launch()
     if settings.fr_entries == 0:
         return None
-    base = _places.base_folder(settings.fr_dir)
     rank = launched.rank if launched.rank >= 0 or group_rank is None else group_rank
     job = _places.job_name(settings.fr_job, launched.job)
-    folder = base / job
     name = f"rank{rank}" if rank >= 0 else "rank"
     try:
-        _places.make_private(base)
-        _places.clean_up(base)
+        folder = _base() / job
         _places.make_private(folder)
         _C.recorder_open(
             path=str(folder / f"{name}.{pid}.ring"),

@@ -34,14 +34,16 @@ def _import() -> None:
     import torch.optim
 
     import pycomms
+    import pycomms.flight_recorder._process
     import pycomms.ft._unix_line
     import pycomms.ft.link
     import pycomms.ft.session
     import pycomms.process_group._create
-    import pycomms.rma  # noqa: F401
+    import pycomms.rma
 
     # The first optimizer of a process imports torch's compiler, which takes nearly as long as torch itself.
     torch.optim.SGD([torch.nn.Parameter(torch.empty(1))])
+    pycomms.flight_recorder._process.prepare()
 
 
 def _order(agent: socket.socket) -> Any:
