@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 USAGE = 4
 CANNOT_LISTEN = 5
 CANNOT_KEEP_STATE = 6
+SUPERSEDED = 7
 
 _EPILOG = """exit codes:
   0  SIGTERM or SIGINT has ended it
@@ -26,6 +27,7 @@ _EPILOG = """exit codes:
   4  the command line, the token's file or a certificate makes no sense
   5  it cannot listen: a port is taken, or an address is not of this host
   6  the state folder cannot be written, or another coordinator uses it
+  7  a later coordinator has served the hosts meanwhile: start it again, and it comes after that one
 """
 
 
@@ -50,12 +52,11 @@ def main(argv: list[str]) -> int:
     except (ValueError, OSError) as error:
         return _complain(error, USAGE)
     try:
-        asyncio.run(_serve(settings, as_json=arguments.json))
+        return asyncio.run(_serve(settings, as_json=arguments.json))
     except ListenError as error:
         return _complain(error, CANNOT_LISTEN)
     except (LogInUseError, OSError) as error:
         return _complain(error, CANNOT_KEEP_STATE)
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--tls-cert", default="", metavar="FILE", help="certificate of this coordinator, PEM")
     add("--tls-key", default="", metavar="FILE", help="its key")
     add("--tls-ca", default="", metavar="FILE", help="hosts have to show a certificate that this one has signed")
+    add("--standby", action="store_true", help="take over a job that another coordinator has begun, and begin none")
     add("--json", action="store_true", help="print where it listens as JSON")
     return parser
 
@@ -108,10 +110,18 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     except FileExistsError:
         token = read_token(arguments.token_file)
     http = None if arguments.http is None else (arguments.http_host, arguments.http)
-    return Settings(listen=arguments.listen, token=token, rule=rule, http=http, state=arguments.state_dir, tls=tls)
+    return Settings(
+        listen=arguments.listen,
+        token=token,
+        rule=rule,
+        http=http,
+        state=arguments.state_dir,
+        tls=tls,
+        stands_by=arguments.standby,
+    )
 
 
-async def _serve(settings: Settings, *, as_json: bool) -> None:
+async def _serve(settings: Settings, *, as_json: bool) -> int:
     from pycomms.ft.coordinator.server import Coordinator
 
     loop = asyncio.get_running_loop()
@@ -126,7 +136,11 @@ async def _serve(settings: Settings, *, as_json: bool) -> None:
         else:
             page = f", status page at {coordinator.http}" if coordinator.http else ""
             print(f"coordinator listening at {coordinator.address}{page}", flush=True)
-        await told_to_end.wait()
+        ends = [asyncio.ensure_future(event.wait()) for event in (told_to_end, coordinator.superseded)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+        return SUPERSEDED if coordinator.superseded.is_set() and not told_to_end.is_set() else 0
 
 
 def _complain(error: Exception, code: int) -> int:

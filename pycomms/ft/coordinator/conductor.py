@@ -56,6 +56,10 @@ class Conductor:
         self._quorum = quorum
         self._waiting.clear()
 
+    @property
+    def boot(self) -> int:
+        return self._quorum.boot
+
     def view(self) -> View:
         return self._quorum.view()
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pycomms.ft.core.launch import HostReport, JobState, Launch
 
 _TICK = 0.1
+_COME_WITHIN = 2
 
 
 class Launching:
@@ -18,10 +19,17 @@ class Launching:
     begins, at a moment when no worker of an earlier one lives."""
 
     def __init__(
-        self, name: str, silence: timedelta, *, tell: Callable[[str, JobState], None], renew: Callable[[], None]
+        self,
+        name: str,
+        silence: timedelta,
+        *,
+        stands_by: bool = False,
+        tell: Callable[[str, JobState], None],
+        renew: Callable[[], None],
     ) -> None:
-        """name: of the job, where the hosts give it none. silence: after which a host that is not connected is lost."""
-        self._launch = Launch(name)
+        """name: of the job, where the hosts give it none. silence: after which a host that is not connected is lost.
+        stands_by: as in `Launch`."""
+        self._launch = Launch(name, stands_by=stands_by)
         self._silence = silence.total_seconds()
         self._tell, self._renew = tell, renew
         self._connected: dict[str, None] = {}
@@ -43,6 +51,8 @@ class Launching:
         changed = self._launch.report(self._loop.time(), report)
         if blank and report.known is not None:
             self._round = self.job.round  # learned: this round's workers are those whom the members speak for
+            # They come when they notice that this coordinator is there.
+            self._missing |= dict.fromkeys(self._launch.expected, self._loop.time() + _COME_WITHIN * self._silence)
         if changed:
             self._told()
         elif new:

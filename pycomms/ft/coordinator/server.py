@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import resource
 import secrets
@@ -55,6 +56,7 @@ class Settings:
     token: of the job.
     http: host and port of the page; None: there is none.
     state: folder of the epoch log; None: a coordinator that comes back learns from its members alone.
+    stands_by: it takes over a job that another coordinator has begun, and begins none.
     """
 
     listen: str
@@ -63,6 +65,7 @@ class Settings:
     http: tuple[str, int] | None = None
     state: Path | None = None
     tls: Tls | None = None
+    stands_by: bool = False
     limits: Limits = field(default_factory=Limits)
 
 
@@ -72,6 +75,7 @@ class Coordinator:
     Attributes:
         address: where it listens, host:port.
         http: address of its page, or an empty text.
+        superseded: set when a host has been with a later coordinator: this one has to end, and may begin again.
 
     Raises:
         ListenError: see there.
@@ -83,13 +87,14 @@ class Coordinator:
         self._settings = settings
         self.address = ""
         self.http = ""
+        self.superseded = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         settings = self._settings
         _raise_descriptor_limit()
         log = EpochLog(settings.state) if settings.state is not None else None
         boot = log.next_boot(time.time()) if log is not None else int(time.time())
-        resumed = log is not None and log.has_formed
+        resumed = settings.stands_by or (log is not None and log.has_formed)
         if log is not None:
             log.append(EpochId(boot, 0))
         self._log = log
@@ -101,9 +106,18 @@ class Coordinator:
         self._conductor = Conductor(quorum, delivery, self._tally, log, self._executor)
         guard = Guard(settings.token)
         silence = settings.rule.timeouts.host_silence
-        self._launching = Launching(secrets.token_hex(4), silence, tell=self._tell_job, renew=self._renew)
+        self._launching = Launching(
+            secrets.token_hex(4), silence, stands_by=settings.stands_by, tell=self._tell_job, renew=self._renew
+        )
         self._service = Service(
-            self._conductor, delivery, self._launching, self._outboxes, self._tally, guard, boot, settings.limits
+            self._conductor,
+            delivery,
+            self._launching,
+            self._outboxes,
+            self._tally,
+            guard,
+            settings.limits,
+            self._give_way,
         )
         self._started = time.time()
         self._boot = boot
@@ -140,6 +154,13 @@ class Coordinator:
             address=self.address,
             rule=self._settings.rule,
         )
+
+    def _give_way(self, boot: int) -> None:
+        """The next one with this log comes after that boot."""
+        _LOG.warning("pycomms.ft: hosts were with coordinator %d, which is later than this one, %d", boot, self._boot)
+        if self._log is not None:
+            self._log.append(EpochId(boot, 0))
+        self.superseded.set()
 
     def _tell_job(self, host: str, job: JobState) -> None:
         if host in self._outboxes:

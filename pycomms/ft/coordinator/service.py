@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -50,7 +50,8 @@ class Limits:
 
 
 class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """outboxes: those of attached hosts are put in here and taken out again."""
+    """outboxes: those of attached hosts are put in here and taken out again. ``superseded`` is told the boot of a later
+    coordinator that a host has been with: then this one must not decide any more."""
 
     def __init__(
         self,
@@ -60,8 +61,8 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         outboxes: dict[str, Outbox],
         tally: Tally,
         guard: Guard,
-        boot: int,
         limits: Limits,
+        superseded: Callable[[int], None],
     ) -> None:
         self._conductor = conductor
         self._delivery = delivery
@@ -70,7 +71,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._tally = tally
         self._guard = guard
         self._limits = limits
-        self._welcome = encode(Welcome(boot=boot))
+        self._superseded = superseded
         self._handler = grpc.stream_stream_rpc_method_handler(self._attach)
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._logged_at = -_LOGGED_EVERY
@@ -136,6 +137,11 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         if message.version != VERSION:
             text = f"host {host} speaks version {message.version} of the protocol, the coordinator {VERSION}"
             await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, text)
+        boot = self._conductor.boot
+        if message.heard >= boot:
+            self._superseded(message.heard)
+            text = f"host {host} was with the later coordinator {message.heard}: this one, {boot}, begins again"
+            await _abort(context, grpc.StatusCode.UNAVAILABLE, text)
         return message
 
     async def _admit(self, context: Any, hello: Hello) -> Outbox:
@@ -150,7 +156,7 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         if before is not None:
             before.close("it has connected again")
         outbox = Outbox(hello.host, hello.instance)
-        outbox.put(self._welcome)
+        outbox.put(encode(Welcome(boot=self._conductor.boot)))
         self._outboxes[hello.host] = outbox
         return outbox
 

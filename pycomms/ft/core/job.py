@@ -59,6 +59,11 @@ class Job:
         self._out: list[Outgoing] = []
 
     @property
+    def boot(self) -> int:
+        """Of the next epoch that is made here."""
+        return self._boot
+
+    @property
     def current(self) -> Form:
         assert self.form is not None, "there is no epoch yet"
         return self.form

@@ -128,9 +128,11 @@ class HostReport:
 class Launch:
     """The job's state as far as starting is concerned. No clock, no I/O: every call says when it is, in seconds."""
 
-    def __init__(self, name: str) -> None:
-        """name: of the job, where the hosts give it none."""
+    def __init__(self, name: str, *, stands_by: bool = False) -> None:
+        """name: of the job, where the hosts give it none. stands_by: it is begun elsewhere, and taken over here."""
         self.job = JobState(name=name)
+        self._may_begin = not stands_by
+        self._expected: set[str] = set()  # hosts of the job as it was learned, which have not reported here yet
         self._rule: Rule | None = None
         self._reports: dict[str, HostReport] = {}  # in the order in which they came
         self._since: float | None = None  # gathering, with at least one host
@@ -148,6 +150,7 @@ class Launch:
                 "--nnodes, --max-restarts, --rdzv-id and --rdzv-conf have to be the same on all hosts"
             )
         self._learn(report.known)
+        self._expected.discard(report.host)
         self._reports[report.host] = replace(report, known=None)
         self._step(now)
         return self.job != before
@@ -155,11 +158,17 @@ class Launch:
     def lost(self, now: float, host: str) -> bool:
         """The host has been silent for too long, or has ended."""
         before = self.job
-        known = self._reports.pop(host, None)
-        if known is not None and self.job.phase is Phase.RUNNING and self.job.has(host) and not self.job.sessions:
+        known = self._reports.pop(host, None) is not None or host in self._expected
+        self._expected.discard(host)
+        if known and self.job.phase is Phase.RUNNING and self.job.has(host) and not self.job.sessions:
             self._again(now, f"host {host} is lost")
         self._step(now)
         return self.job != before
+
+    @property
+    def expected(self) -> frozenset[str]:
+        """Hosts that were told of and have not reported: they may be on their way here."""
+        return frozenset(self._expected)
 
     def tick(self, now: float) -> bool:
         """Time has passed."""
@@ -171,6 +180,8 @@ class Launch:
         """A keeper of the state that has come back takes over what the hosts know."""
         if known is not None and (known.round, bool(known.places)) > (self.job.round, bool(self.job.places)):
             self.job = known
+            self._may_begin = True
+            self._expected = {place.host for place in known.places if place.host not in self._reports}
 
     def _step(self, now: float) -> None:
         if self.job.phase is Phase.GATHERING:
@@ -184,6 +195,10 @@ class Launch:
         if rule is None or not self._reports:
             return
         self._since = now if self._since is None else self._since
+        if not self._may_begin:
+            if now - self._since > rule.join.total_seconds():
+                self._fail(f"no host has told of the job within {rule.join.total_seconds():g} s: it was never begun")
+            return
         if len(ready) < rule.fewest:
             self._enough = None
             if now - self._since > rule.join.total_seconds():
@@ -261,6 +276,7 @@ class Launch:
                     place
                     for place in self.job.places
                     if place.slots == one.slots
+                    and place.host not in self._expected
                     and (place.host not in self._reports or self._reports[place.host].stand is Stand.LEFT)
                 ),
                 None,

@@ -45,6 +45,11 @@ class Quorum:
     def __init__(self, rule: Rule, boot: int, *, resumed: bool = False) -> None:
         self._job = Job(rule, boot, resumed=resumed)
 
+    @property
+    def boot(self) -> int:
+        """Of the next epoch that it makes: it grows where members tell of later ones."""
+        return self._job.boot
+
     def apply(self, now: float, event: Event) -> list[Outgoing]:
         """What follows from an event. Events of a host come in the order in which it sent them."""
         job = self._job

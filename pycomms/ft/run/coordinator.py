@@ -21,6 +21,7 @@ _QUICK = 1.0
 
 _LONGEST_PAUSE = 5.0
 _END_WITHIN = 3.0
+SUPERSEDED = 7  # exit code of ``pycomms coordinator``: another one has served the hosts meanwhile
 _TRIES = 10
 
 
@@ -68,9 +69,12 @@ class Coordinator:
         if self._ending:
             return
         loop = asyncio.get_running_loop()
-        quick = loop.time() - self._started < _QUICK
+        quick = loop.time() - self._started < _QUICK and ending.code != SUPERSEDED
         self._quick = self._quick + 1 if quick else 0
-        self._voice.say(f"the coordinator has ended with {ending}: started again")
+        if ending.code == SUPERSEDED:
+            self._voice.say("hosts were with a later coordinator: the one here begins again")
+        else:
+            self._voice.say(f"the coordinator has ended with {ending}: started again")
         if self._quick:
             for line in child.stderr.tail[-3:]:
                 self._voice.say(f"  | {line}")

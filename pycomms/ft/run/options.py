@@ -51,6 +51,7 @@ class Meeting:
 
     Attributes:
         host, port: of the coordinator; port 0: any free one, which only a single host can use.
+        others: of those that stand by, in the order in which they take over.
         owner: whether this host runs it. None: if the address is one of this machine, and nobody has come first.
         external: somebody else has started it.
         join: how long to wait for the fewest hosts that will do.
@@ -63,6 +64,11 @@ class Meeting:
     external: bool
     join: timedelta
     last_call: timedelta
+    others: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        return ((self.host, self.port), *self.others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,13 +207,18 @@ def _meeting(given: argparse.Namespace, conf: dict[str, str], most: int, warning
     owner = {"": None, "1": True, "true": True, "0": False, "false": False}.get(conf.pop("is_host", "").lower())
     if conf:
         warnings.append(f"--rdzv-conf {', '.join(sorted(conf))}: no meaning here")
+    others: list[tuple[str, int]] = []
     if given.coordinator:
-        host, port = _address(given.coordinator, None, "--coordinator")
-        return Meeting(host=host, port=port, owner=False, external=True, join=join, last_call=last_call)
+        (host, port), *others = _addresses(given.coordinator, None, "--coordinator")
+        return Meeting(
+            host=host, port=port, owner=False, external=True, join=join, last_call=last_call, others=tuple(others)
+        )
     if given.standalone or (most == 1 and not given.rdzv_endpoint):
         return Meeting(host="127.0.0.1", port=0, owner=True, external=False, join=join, last_call=last_call)
     if given.rdzv_endpoint:
-        host, port = _address(given.rdzv_endpoint, DEFAULT_PORT, "--rdzv-endpoint")
+        (host, port), *others = _addresses(given.rdzv_endpoint, DEFAULT_PORT, "--rdzv-endpoint")
+        if others and owner is not None:
+            raise ValueError("--rdzv-conf is_host is for one address, and --rdzv-endpoint has several")
     elif given.rdzv_backend == "static":
         # The port itself is that of the workers' store; the coordinator is its neighbour.
         host, port = given.master_addr, (given.master_port or DEFAULT_MASTER_PORT) - 1
@@ -219,7 +230,9 @@ def _meeting(given: argparse.Namespace, conf: dict[str, str], most: int, warning
         raise ValueError(f"--rdzv-endpoint is {given.rdzv_endpoint!r}: port 0 is for jobs on one host")
     if given.rdzv_backend not in ("static", "c10d"):
         warnings.append(f"--rdzv-backend={given.rdzv_backend}: the coordinator takes its place")
-    return Meeting(host=host, port=port, owner=owner, external=False, join=join, last_call=last_call)
+    return Meeting(
+        host=host, port=port, owner=owner, external=False, join=join, last_call=last_call, others=tuple(others)
+    )
 
 
 def _tls(
@@ -240,6 +253,13 @@ def _tls(
             f"{OPTIONS.cert} and {OPTIONS.key} are missing: the coordinator, which is on this host, needs them"
         )
     return tls
+
+
+def _addresses(text: str, default: int | None, name: str) -> list[tuple[str, int]]:
+    found = [_address(part, default, name) for part in text.split(",")]
+    if len(set(found)) != len(found):
+        raise ValueError(f"{name} is {text!r}, expected each address once")
+    return found
 
 
 def _address(text: str, default: int | None, name: str) -> tuple[str, int]:

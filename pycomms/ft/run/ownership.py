@@ -1,32 +1,46 @@
-"""Which of several agents runs the coordinator."""
+"""Which of several agents runs the coordinator, and which run those that stand by."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 
 from pycomms.ft.run.options import Meeting
 
 
 class Ownership:
-    """Kept for as long as the agent lives; the kernel gives it back whatever happens to the agent."""
+    """Kept for as long as the agent lives; the kernel gives it back whatever happens to the agent.
 
-    def __init__(self, meeting: Meeting, port: int) -> None:
+    Attributes:
+        held: the number of the address at which this host runs a coordinator; 0 is the one that begins the job. None:
+            it runs none.
+    """
+
+    def __init__(self, meeting: Meeting, addresses: Sequence[tuple[str, int]]) -> None:
         """Raises ValueError where this host has to run it, but another agent of this machine does."""
         self._socket: socket.socket | None = None
-        self.held = False
-        if meeting.owner is False or (meeting.owner is None and not is_here(meeting.host)):
+        self.held: int | None = None
+        if meeting.owner is False:
             return
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self._socket.bind(f"\0pycomms-coordinator-{port}")
-            self.held = True
-        except OSError:
-            self._socket.close()
+        for number, (host, port) in enumerate(addresses):
+            if (meeting.owner or is_here(host)) and self._take(port):
+                self.held = number
+                return
             if meeting.owner:
                 raise ValueError(
                     f"another job of this machine has its coordinator at port {port}: choose another --rdzv-endpoint"
-                ) from None
+                )
+
+    def _take(self, port: int) -> bool:
+        name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            name.bind(f"\0pycomms-coordinator-{port}")
+        except OSError:
+            name.close()
+            return False
+        self._socket = name
+        return True
 
     def release(self) -> None:
         if self._socket is not None:

@@ -74,7 +74,7 @@ class _Run:
         self._token = options.token_file or scratch.token()
         meeting = options.meeting
         self._alone = options.most_nodes == 1 and not meeting.external
-        self._address = (meeting.host, meeting.port or free_port())
+        self._addresses = [(host, port or free_port()) for host, port in meeting.addresses]
         self._logs = Logs(options.output, scratch.folder, self._name)
         self._coordinator: Coordinator | None = None
         self._agent = self._make_agent()
@@ -96,7 +96,7 @@ class _Run:
         )
         self._upstream = Upstream(
             self._host,
-            self._target,
+            [_target(*address) for address in self._addresses],
             read_token(self._token),
             options.timeouts,
             options.tls,
@@ -112,10 +112,10 @@ class _Run:
             await self._relay.start()
             stack.push_async_callback(self._relay.stop)
             stack.push_async_callback(self._workers.close)
-            ownership = Ownership(options.meeting, self._address[1])
+            ownership = Ownership(options.meeting, self._addresses)
             stack.callback(ownership.release)
-            if ownership.held:
-                self._coordinator = self._make_coordinator()
+            if ownership.held is not None:
+                self._coordinator = self._make_coordinator(ownership.held)
                 self._coordinator.start()
                 stack.push_async_callback(self._coordinator.stop)
             connecting = asyncio.ensure_future(self._upstream.run())
@@ -159,17 +159,20 @@ class _Run:
             shutdown=options.shutdown,
         )
 
-    def _make_coordinator(self) -> Coordinator:
+    def _make_coordinator(self, number: int) -> Coordinator:
+        """number: of its address; all but the first stand by."""
         options = self._options
         ranks = options.most_nodes * self._slots
         arguments = [
-            f"--listen={self._target}",
+            f"--listen={_target(*self._addresses[number])}",
             f"--token-file={self._token}",
             f"--min-ranks={options.min_ranks or 1}",
             f"--expected={ranks}",
             f"--max-ranks={ranks}",
             f"--recovery-deadline={options.timeouts.recovery_deadline.total_seconds()}",
         ]
+        if number > 0:
+            arguments.append("--standby")
         tls = options.tls
         if tls is not None:
             if tls.cert is None:
@@ -191,16 +194,11 @@ class _Run:
             role=options.role,
             max_restarts=options.max_restarts,
             agent=self._relay.address,
-            coordinator=self._target,
+            coordinator=_target(*self._addresses[0]),
             token_file=str(self._token.absolute()),
             recovery_deadline=options.timeouts.recovery_deadline.total_seconds(),
             virtual_local_rank=options.virtual_local_rank,
         )
-
-    @property
-    def _target(self) -> str:
-        host, port = self._address
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def _address_of_store(self) -> str:
         """Where the workers of all hosts find the store of the first one, should this host have it."""
@@ -209,7 +207,7 @@ class _Run:
             return options.local_addr or options.master_addr or "127.0.0.1"
         if options.node_rank == 0 and options.master_addr:
             return options.master_addr
-        return address_towards(*self._address)
+        return address_towards(*self._addresses[0])
 
     def _fresh_port(self) -> int:
         return self._options.master_port or free_port()
@@ -248,7 +246,7 @@ class _Run:
         if self._alone:
             return
         if self._agent.is_waiting_to_start and seconds > options.meeting.join.total_seconds():
-            self._agent.fail(f"no coordinator has answered at {self._target} for {seconds:.0f} s")
+            self._agent.fail(f"no coordinator has answered at {self._upstream.targets} for {seconds:.0f} s")
         elif self._agent.is_done and seconds > options.timeouts.rejoin.total_seconds():
             self._agent.leave_alone(f"no coordinator has answered for {seconds:.0f} s, and the workers here are done")
 
@@ -281,3 +279,7 @@ class _Run:
         if self._options.json:
             text = aftermath.summary(code, agent.reason, agent.job.name, agent.job.round + 1, agent.history, folder)
             self._writer.put(STDOUT, f"{text}\n".encode())
+
+
+def _target(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

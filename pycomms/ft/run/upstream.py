@@ -1,5 +1,9 @@
 """The agent's one connection to the coordinator: begun again whenever it ends, without harm to anybody. For the event
 loop; grpc itself is imported beside it, for that takes longer than all else that an agent does at its start.
+
+Where there are several coordinators, all hosts want to be with the first one that answers. One that does not answer for
+host_silence is left for the next. Whoever is not with the first looks every now and then whether it is back. A host
+never goes to one that is older than the one it comes from: it says so, and that one begins again.
 """
 
 from __future__ import annotations
@@ -7,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -15,9 +19,9 @@ from typing import Any
 from pycomms.ft.coordinator import calls
 from pycomms.ft.coordinator.auth import proof
 from pycomms.ft.coordinator.tls import OBJECT_AFTER, OPTIONS, Tls, objection
-from pycomms.ft.core.messages import Beat
+from pycomms.ft.core.messages import Beat, Form
 from pycomms.ft.core.timeouts import Timeouts
-from pycomms.ft.wire import Envelope, Hello, Welcome, WireError, decode, encode
+from pycomms.ft.wire import Envelope, FormDelta, Hello, Welcome, WireError, decode, encode
 
 _FIRST_PAUSE = 0.005
 _HOPELESS = ("UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED")
@@ -36,7 +40,7 @@ class Upstream:
     def __init__(
         self,
         host: str,
-        target: str,
+        targets: Sequence[str],
         token: bytes,
         timeouts: Timeouts,
         tls: Tls | None = None,
@@ -46,14 +50,24 @@ class Upstream:
         missing: Callable[[float], None],
         complain: Callable[[str], None],
     ) -> None:
-        self._host, self._target, self._token, self._timeouts, self._tls = host, target, token, timeouts, tls
-        self._hello = encode(Hello(host=host, instance=secrets.token_hex(8)))
+        self._host, self._all, self._token, self._timeouts, self._tls = host, targets, token, timeouts, tls
+        self._number = 0  # of the target
+        self._boots: dict[int, int] = {}  # of each target's coordinator, the greatest that this host has heard of
+        self._instance = secrets.token_hex(8)
         self._beat = encode(Beat(host=host))
         self._up, self._heard, self._missing, self._complain = up, heard, missing, complain
         self._words: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._kept: list[bytes] = []
         self.connected = False
         self._leaving = False
+
+    @property
+    def targets(self) -> str:
+        return ", ".join(self._all)
+
+    @property
+    def _target(self) -> str:
+        return self._all[self._number]
 
     def send(self, envelope: bytes, *, keep: bool = False) -> None:
         """Now, or with ``keep`` as soon as there is a connection again; otherwise it is lost without one."""
@@ -68,11 +82,18 @@ class Upstream:
         was_welcome = False
         pause = _FIRST_PAUSE
         loop = asyncio.get_running_loop()
-        since = loop.time()
+        since = here_since = loop.time()
         while True:
             try:
+                number = self._number
                 if await self._one(module):
                     was_welcome, pause, since = True, _FIRST_PAUSE, loop.time()
+                    here_since = since
+                elif loop.time() - here_since > self._timeouts.host_silence.total_seconds() and len(self._all) > 1:
+                    self._number = (number + 1) % len(self._all)
+                    here_since = loop.time()
+                    self._complain(f"no coordinator answers at {self._all[number]}: trying {self._target}")
+                    self._missing(here_since - since)
                 else:
                     missing = loop.time() - since
                     if not was_welcome and missing > OBJECT_AFTER:
@@ -98,13 +119,16 @@ class Upstream:
         grpc_error = import_module("grpc").RpcError
         channel = calls.channel(module, self._target, self._timeouts, self._tls)
         talking: asyncio.Task[None] | None = None
+        looking: asyncio.Task[None] | None = None
         try:
             call = calls.attach(channel)(metadata=proof(self._token, calls.ATTACH, self._host, time.time()))
-            await call.write(self._hello)
+            heard = max((boot for number, boot in self._boots.items() if number != self._number), default=0)
+            await call.write(encode(Hello(host=self._host, instance=self._instance, heard=heard)))
             first = await call.read()
             if not isinstance(first, bytes):
                 return False
-            self._expect_welcome(first)
+            boot = self._expect_welcome(first).boot
+            self._is_of(boot)
             self._words = asyncio.Queue()
             self.connected = True
             kept, self._kept = self._kept, []
@@ -112,6 +136,8 @@ class Upstream:
             for envelope in kept:
                 self._words.put_nowait(envelope)
             talking = asyncio.ensure_future(self._talk(call, grpc_error))
+            if self._number > 0:
+                looking = asyncio.ensure_future(self._look_for_earlier())
             while isinstance(data := await call.read(), bytes):
                 self._hear(data)
             return True
@@ -121,18 +147,35 @@ class Upstream:
             return self.connected
         finally:
             self.connected = False
-            if talking is not None:
-                talking.cancel()
+            for task in (talking, looking):
+                if task is not None:
+                    task.cancel()
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(channel.close(), _LEAVE_WITHIN)
 
-    def _expect_welcome(self, data: bytes) -> None:
+    async def _look_for_earlier(self) -> None:
+        """Goes back to the first one that is there again."""
+        within = self._timeouts.host_silence.total_seconds()
+        while True:
+            await asyncio.sleep(within)
+            for number in range(self._number):
+                host, _, port = self._all[number].rpartition(":")
+                with suppress(OSError, asyncio.TimeoutError):
+                    opened = asyncio.open_connection(host.strip("[]"), int(port))
+                    _, writer = await asyncio.wait_for(opened, within)
+                    writer.close()
+                    self._number = number
+                    self._words.put_nowait(None)
+                    return
+
+    def _expect_welcome(self, data: bytes) -> Welcome:
         try:
             message: object = decode(data).message
         except WireError as error:
             message = error
         if not isinstance(message, Welcome):
             raise Refused(f"{self._target} answers {message}, expected a Welcome: is it a coordinator?")
+        return message
 
     def _hear(self, data: bytes) -> None:
         try:
@@ -140,7 +183,12 @@ class Upstream:
         except WireError as error:
             self._complain(f"the coordinator says what makes no sense: {error}")
             return
+        if isinstance(envelope.message, (Form, FormDelta)):
+            self._is_of(envelope.message.epoch.boot)
         self._heard(data, envelope)
+
+    def _is_of(self, boot: int) -> None:
+        self._boots[self._number] = max(boot, self._boots.get(self._number, 0))
 
     async def _talk(self, call: Any, grpc_error: type[Exception]) -> None:
         beat = self._timeouts.beat.total_seconds()

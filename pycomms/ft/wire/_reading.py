@@ -111,6 +111,7 @@ def _hello(given: Any, where: str) -> Hello:
         instance=text(given.instance, f"{where}.instance", NONCE),
         nonce=text(given.nonce, f"{where}.nonce", NONCE, may_be_empty=True),
         version=below(given.version, f"{where}.version", 1 << 32, least=1),
+        heard=below(given.heard, f"{where}.heard", COUNT),
     )
 
 

@@ -95,7 +95,13 @@ def _deaths(given: Mapping[MemberId, str]) -> list[pb.Death]:
 
 
 def _hello(message: Hello) -> pb.Hello:
-    return pb.Hello(version=message.version, host=message.host, instance=message.instance, nonce=message.nonce)
+    return pb.Hello(
+        version=message.version,
+        host=message.host,
+        instance=message.instance,
+        nonce=message.nonce,
+        heard=message.heard,
+    )
 
 
 def _form_delta(message: FormDelta) -> pb.FormDelta:

@@ -20,12 +20,14 @@ class Hello:
         host: as in MemberId.
         instance: random, of the process that speaks: tells one that connects again from another with the same name.
         nonce: of the worker that speaks, as in MemberId; empty: the host itself.
+        heard: the greatest boot that the host knows of another coordinator than the one that it speaks to; 0: none.
     """
 
     host: str
     instance: str
     nonce: str = ""
     version: int = VERSION
+    heard: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -152,16 +152,18 @@ class Death(_message.Message):
     def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., how: _Optional[str] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("version", "host", "instance", "nonce")
+    __slots__ = ("version", "host", "instance", "nonce", "heard")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
+    HEARD_FIELD_NUMBER: _ClassVar[int]
     version: int
     host: str
     instance: str
     nonce: str
-    def __init__(self, version: _Optional[int] = ..., host: _Optional[str] = ..., instance: _Optional[str] = ..., nonce: _Optional[str] = ...) -> None: ...
+    heard: int
+    def __init__(self, version: _Optional[int] = ..., host: _Optional[str] = ..., instance: _Optional[str] = ..., nonce: _Optional[str] = ..., heard: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("boot",)

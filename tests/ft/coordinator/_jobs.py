@@ -62,19 +62,21 @@ class Host:
         *,
         token: bytes = TOKEN,
         instance: str | None = None,
+        heard: int = 0,
         metadata: list[tuple[str, str | bytes]] | None = None,
         tls: Tls | None = None,
     ) -> None:
         self.name = name
         self.instance = instance or secrets.token_hex(4)
         self.boot = 0
+        self._heard = heard
         self._channel = calls.channel(grpc.aio, address, TIMEOUTS, tls)
         proved = proof(token, calls.ATTACH, name, time.time()) if metadata is None else metadata
         self.call = calls.attach(self._channel)(metadata=proved)
         self._forms: dict[str, Form] = {}
 
     async def __aenter__(self) -> Self:
-        await self.say(Hello(host=self.name, instance=self.instance))
+        await self.say(Hello(host=self.name, instance=self.instance, heard=self._heard))
         welcome = (await self.read()).message
         assert isinstance(welcome, Welcome)
         self.boot = welcome.boot

@@ -165,6 +165,38 @@ def test_a_host_that_gives_up_ends_the_job() -> None:
     assert hosts.phase() is Phase.FAILED, "the first reason stays"
 
 
+def test_one_that_stands_by_begins_nothing() -> None:
+    hosts, other = Hosts(rule()), Hosts(rule())
+    hosts.launch = Launch("by", stands_by=True)
+    for one in (hosts, other):
+        one.says("a")
+        one.says("b")
+    assert (hosts.phase(), other.phase()) == (Phase.GATHERING, Phase.RUNNING)
+    hosts.says("a", known=other.job)
+    assert hosts.job == other.job
+
+
+def test_a_host_that_comes_anew_does_not_take_the_place_of_one_that_is_on_its_way() -> None:
+    before, hosts = Hosts(rule(most=2)), Hosts(rule(most=2))
+    before.run("a", "b")
+    before.says("a", sessions=True)
+    hosts.says("new")
+    hosts.says("a", known=before.job, stand=Stand.RUNNING)
+    assert hosts.launch.expected == {"b"}
+    assert [place.host for place in hosts.job.places] == ["a", "b"]
+    hosts.launch.lost(1.0, "b")
+    assert [place.host for place in hosts.job.places] == ["a", "new"]
+
+
+def test_one_that_stands_by_for_a_job_that_nobody_has_begun_ends_it() -> None:
+    hosts = Hosts(rule())
+    hosts.launch = Launch("by", stands_by=True)
+    hosts.says("a")
+    hosts.launch.tick(601.0)
+    assert hosts.phase() is Phase.FAILED
+    assert "it was never begun" in hosts.job.reason
+
+
 def test_one_that_knows_nothing_is_taught() -> None:
     hosts = Hosts(rule())
     hosts.run("a", "b")

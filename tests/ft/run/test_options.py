@@ -81,6 +81,12 @@ def test_where_hosts_meet(arguments: list[str], expected: tuple[Any, ...]) -> No
     assert (meeting.host, meeting.port, meeting.owner) == expected
 
 
+def test_coordinators_that_stand_by() -> None:
+    meeting = parsed("--nnodes=2", TOKEN, "--rdzv-backend=c10d", "--rdzv-endpoint=a,b:1,[fd00::1]").meeting
+    assert meeting.addresses == (("a", 29400), ("b", 1), ("fd00::1", 29400))
+    assert parsed("--nnodes=2", TOKEN, "--coordinator=a:1,b:2").meeting.addresses == (("a", 1), ("b", 2))
+
+
 def test_standalone_ignores_where_to_meet() -> None:
     options = parsed("--standalone", "--rdzv-endpoint=node0:1", "--rdzv-id=x", "--rdzv-backend=c10d")
     assert (options.meeting.host, options.meeting.port, options.run_id) == ("127.0.0.1", 0, "")
@@ -107,6 +113,8 @@ def test_streams() -> None:
         (["--nnodes=2", TOKEN, "--rdzv-endpoint=n:0"], "port 0 is for jobs on one host"),
         (["--nnodes=2", TOKEN, "--master-addr=n", "--node-rank=2"], "--node-rank is 2, expected 0 to 1"),
         (["--rdzv-endpoint=a:b"], "--rdzv-endpoint is 'a:b', expected HOST:PORT"),
+        (["--nnodes=2", "--rdzv-endpoint=a,a", TOKEN], "expected each address once"),
+        (["--nnodes=2", "--rdzv-endpoint=a,b", TOKEN, "--rdzv-conf=is_host=1"], "is_host is for one address"),
         (["--coordinator=here", TOKEN], "--coordinator is 'here', expected HOST:PORT"),
         (["--rdzv-conf=join_timeout=soon"], "expected seconds, more than 0"),
         (["--local-ranks-filter=a"], "--local-ranks-filter is 'a'"),

@@ -114,7 +114,14 @@ reports = st.builds(
 )
 
 messages: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Hello, host=texts(20), instance=texts(20), nonce=texts(20, least=0), version=st.integers(1, 2**32 - 1)),
+    st.builds(
+        Hello,
+        host=texts(20),
+        instance=texts(20),
+        nonce=texts(20, least=0),
+        version=st.integers(1, 2**32 - 1),
+        heard=counts,
+    ),
     st.builds(Welcome, boot=counts),
     st.builds(AnnounceAgain, reason=words, with_seats=st.booleans()),
     st.builds(SendWhole, member=members, epoch=epochs),

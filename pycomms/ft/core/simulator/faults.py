@@ -22,6 +22,7 @@ class Kind(Enum):
     RESTART = "restart"  # the coordinator, with its log
     FORGET = "forget"  # the coordinator, without
     SECOND = "second"  # another coordinator takes over for some hosts, and the first does not know
+    MOVE = "move"  # hosts go to the coordinator that stands by, one by one, and back again; the first may have crashed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,7 @@ WEIGHTS = {
     Kind.RESTART: 2,
     Kind.FORGET: 2,
     Kind.SECOND: 1,
+    Kind.MOVE: 2,
 }
 
 LARGE = (Kind.SLOW, Kind.DROP, Kind.HANG, Kind.CUT_COORDINATOR, Kind.ISOLATE, Kind.RESTART, Kind.FORGET)

@@ -209,6 +209,8 @@ class World:
             self._stop_coordinator(fault.seconds, [])
         elif fault.kind is Kind.SECOND:
             self._take_over(hosts, fault.seconds)
+        elif fault.kind is Kind.MOVE:
+            self._move(hosts, fault.seconds)
         else:
             self._cut(fault, hosts)
 
@@ -253,6 +255,48 @@ class World:
         self.coordinators.append(self._new_coordinator([]))
         self._point(hosts)
         self.loop.after(max(seconds, 0.5), lambda: self._retire(first))
+
+    def _move(self, hosts: list[Host], seconds: float) -> None:
+        """They do not reach the first, which may be gone with its host, or train on with the others."""
+        if len(self.coordinators) > 1 or not self.coordinator.is_up:
+            return
+        first, log = self.coordinator, self.coordinator.log
+        if self.rng.random() < 0.4:
+            first.stop()
+            hosts, log = list(self.hosts.values()), self.rng.choice((log, []))
+        second = self._new_coordinator([])
+        self.coordinators.append(second)
+        for host in hosts:
+            self._point_soon(host, second)
+        self.loop.after(max(seconds, 0.1), lambda: self._move_back(first, log, second))
+
+    def _move_back(self, first: Coordinator, log: list[EpochId], second: Coordinator) -> None:
+        """The first one to come back has heard a later boot than its: it begins again, with one that is later still."""
+        if self.coordinators != [first, second]:
+            return
+        with_first = [host for host in self.hosts.values() if host.coordinator is first]
+        if first.is_up:
+            first.stop()
+        again = self._new_coordinator(log)
+        self.coordinators = [second, again]
+        for host in with_first:
+            self._direct(host, again)
+        for host in self.hosts.values():
+            self._point_soon(host, again)
+        self.loop.after(1.0, lambda: self._retire(second))
+
+    def _point_soon(self, host: Host, coordinator: Coordinator) -> None:
+        def point() -> None:
+            if coordinator in self.coordinators and coordinator is self.coordinator:
+                self._direct(host, coordinator)
+
+        self.loop.after(self.rng.uniform(0, 0.6), point)
+
+    def _direct(self, host: Host, coordinator: Coordinator) -> None:
+        if host.coordinator is not coordinator:
+            host.disconnect(self.rng.choice((None, 0.01)))
+            host.coordinator = coordinator
+            host.connect()
 
     def _retire(self, coordinator: Coordinator) -> None:
         if coordinator in self.coordinators and len(self.coordinators) > 1:
