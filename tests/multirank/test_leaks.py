@@ -65,11 +65,11 @@ def check_until_killed(rank: int, world: int) -> tuple[Holdings, Holdings]:
 
 
 @pytest.mark.nccl2_only("survivors of a kill wait for gloo's timeout")
-def test_nothing_is_left_after_kills(ranks: Ranks) -> None:
+def test_nothing_is_left_after_kills(ranks: Ranks, long: bool) -> None:
     shared_before = shared_memory()
     dice = random.Random(3)
     world = 3
-    for _ in range(20):
+    for _ in range(20 if long else 6):
         victim = dice.randrange(world)
         with ranks.start(check_until_killed, world=world, init=False, fresh=True, timeout=30.0) as run:
             for rank in range(world):

@@ -126,7 +126,7 @@ def check_idle_until_a_peer_dies(rank: int, world: int) -> Caught:
     dist.all_reduce(torch.ones(1))
     context().tell("waiting")
     if rank == 1:
-        context().await_signpost("never")
+        context().await_death()
     return needed(lambda: dist.all_reduce(torch.ones(1)))
 
 
@@ -146,7 +146,7 @@ def check_async_until_a_peer_dies(rank: int, world: int) -> list[Caught]:
     dist.all_reduce(torch.ones(1))
     if rank == 1:
         context().tell("waiting")
-        context().await_signpost("never")
+        context().await_death()
     works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(8)]
     context().tell("waiting")
     errors = [needed(work.wait) for work in works]

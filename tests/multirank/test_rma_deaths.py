@@ -55,7 +55,7 @@ def check_use_of_the_dead(rank: int, world: int, names: list[str]) -> list[Caugh
     other = rma.Window(torch.zeros(4))
     context().tell("ready")
     if rank == _VICTIM:
-        context().await_signpost("never")
+        context().await_death()
     first = needed(lambda: [_USES[names[0]](win) for _ in range(_MANY)])
     later = [needed(partial(use, win)) for use in _USES.values()]
     for caught in later:
@@ -112,7 +112,7 @@ def check_locks_of_the_dead(rank: int, world: int, shared: bool) -> list[tuple[i
         locks = [win.lock(peer, shared) for peer in range(world)]
         context().meet("locked")
         context().tell("ready")
-        context().await_signpost("never")
+        context().await_death()
         del locks
     context().meet("locked")
     context().tell("ready")
@@ -153,7 +153,7 @@ def check_one_of_two_holders(rank: int, world: int) -> int | None:
         context().meet("locked")
         context().tell("ready")
         if rank == _VICTIM:
-            context().await_signpost("never")
+            context().await_death()
         needed(lambda: [win.flush(_VICTIM) for _ in range(_MANY)])
         win.swap(1.0, 0)
         lock.release()
@@ -175,7 +175,7 @@ def check_lock_of_a_dead_window(rank: int, world: int, holder: int) -> Caught | 
     context().meet("locked")
     context().tell("ready")
     if rank == _VICTIM:
-        context().await_signpost("never")
+        context().await_death()
     caught = needed(lambda: win.lock(_VICTIM))
     if lock is not None:
         refused("PeerFailure", f"rank {_VICTIM}", lock.release)
@@ -199,7 +199,7 @@ def check_death_while_making(rank: int, world: int, close: bool) -> Caught | Non
     win = rma.Window(torch.ones(1)) if close else None
     context().tell("ready")
     if rank == _VICTIM:
-        context().await_signpost("never")
+        context().await_death()
     if win is not None:
         win.close()  # there is nothing to wait for
         return None

@@ -167,7 +167,7 @@ def check_a_rank_dies(rank: int, world: int, is_connected: bool) -> tuple[Caught
     dist.barrier()
     context().tell("ready")
     if rank == 1:
-        context().await_signpost("never")
+        context().await_death()
     return (
         needed(lambda: dist.all_reduce(_sparse(rank, world + 2))),
         needed(lambda: dist.all_reduce(torch.ones(1))),

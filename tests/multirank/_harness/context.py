@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,13 @@ class Context:
         self.signpost(f"{name}, rank {self._job.rank}")
         for rank in range(self._job.world):
             self.await_signpost(f"{name}, rank {rank}")
+
+    def await_death(self) -> None:
+        """Of this process, by the test. Not at a signpost: whoever dies while it writes to a FileStore leaves half an
+        entry, which all others then read for ever.
+        """
+        while True:
+            signal.pause()
 
     def _signposts(self) -> Store:
         return self.store("signposts")

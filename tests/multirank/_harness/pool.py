@@ -98,6 +98,7 @@ class Pool:
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
         atexit.register(self.close)  # before multiprocessing's own end, which would wait for the workers
+        self.give_back(self.take(1, fresh=True))  # so that the server's imports are not part of the first test's time
 
     def take(self, count: int, fresh: bool) -> list[Worker]:
         """`count` workers that nobody else uses; `fresh` ones have never run anything."""
