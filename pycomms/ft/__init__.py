@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pycomms.ft.core.timeouts import Timeouts
     from pycomms.ft.ddp import DistributedDataParallel
     from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom, SessionError, StateMismatch
+    from pycomms.ft.outer import DiLoCo, LocalSGD
     from pycomms.ft.replica import Replica
     from pycomms.ft.sampler import ElasticSampler, Taken
     from pycomms.ft.session import Session
@@ -24,9 +25,11 @@ _HOMES = {
     "Agreement": "agreement",
     "Checkpoints": "checkpoints",
     "CoordinatorLost": "errors",
+    "DiLoCo": "outer",
     "DistributedDataParallel": "ddp",
     "ElasticSampler": "sampler",
     "JobEnded": "errors",
+    "LocalSGD": "outer",
     "NothingToRestoreFrom": "errors",
     "Recovery": "_recovery",
     "Replica": "replica",
@@ -42,9 +45,11 @@ __all__ = [
     "Agreement",
     "Checkpoints",
     "CoordinatorLost",
+    "DiLoCo",
     "DistributedDataParallel",
     "ElasticSampler",
     "JobEnded",
+    "LocalSGD",
     "NothingToRestoreFrom",
     "Recovery",
     "Replica",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
@@ -95,10 +95,18 @@ def parts_of(
     scheduler: Any,
     scaler: Any,
     sampler: Stateful | None,
+    outer: Stateful | None,
     state: Mapping[str, Stateful] | None,
 ) -> dict[str, Stateful]:
     """All that a session keeps, by name. Raises ValueError where a name is taken."""
-    own = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, "sampler": sampler}
+    own = {
+        "model": model,
+        "optimizer": optimizer,
+        "scheduler": scheduler,
+        "scaler": scaler,
+        "sampler": sampler,
+        "outer": outer,
+    }
     parts: dict[str, Stateful] = {name: part for name, part in own.items() if part is not None}
     for name, part in (state or {}).items():
         if name in own:
@@ -107,12 +115,17 @@ def parts_of(
     return parts
 
 
-def take_apart(parts: Mapping[str, Stateful]) -> Snapshot:
-    """Buffers of modules lie in front: they follow what a member has computed by itself."""
+def take_apart(parts: Mapping[str, Stateful], own_parts: Collection[str] = ()) -> Snapshot:
+    """Buffers of modules lie in front: they follow what a member has computed by itself. So do ``own_parts``."""
     tensors: list[Tensor] = []
-    skeleton = _without_tensors({name: part.state_dict() for name, part in parts.items()}, tensors)
-    modules = [part for part in parts.values() if isinstance(part, nn.Module)]
-    own = {buffer.data_ptr() for module in modules for buffer in module.buffers() if buffer.numel()}
+    skeleton: dict[str, Any] = {}
+    own: set[int] = set()
+    for name, part in parts.items():
+        first = len(tensors)
+        skeleton[name] = _without_tensors(part.state_dict(), tensors)
+        buffers = part.buffers() if isinstance(part, nn.Module) else ()
+        mine = tensors[first:] if name in own_parts else buffers
+        own |= {tensor.data_ptr() for tensor in mine if tensor.numel()}
     pieces: dict[int, Piece] = {}
     offset = own_nbytes = 0
     for is_own in (True, False):

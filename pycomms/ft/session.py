@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pycomms.ft.checkpoints import Checkpoints
+    from pycomms.ft.outer import LocalSGD
     from pycomms.ft.replica import Replica
 
 _PROGRESS_EVERY = 1.0  # s
+_INNER = ("optimizer", "scheduler")  # what inner steps move on
 
 
 class Session:
@@ -67,6 +69,7 @@ class Session:
         state: more of the training's state, by name: whatever has ``state_dict`` and ``load_state_dict``. It must
             change only where a step is committed.
         replica: where the model is sharded (FSDP2): with whom. Every parameter has to be on its mesh.
+        outer: :class:`pycomms.ft.LocalSGD` or :class:`pycomms.ft.DiLoCo`: a step is then a round of inner steps.
         min_ranks: fewer members do not train: they wait for others.
         world: what happens to the batch when members change. ``"dynamic"``: a micro-batch for each member, so the batch
             has the size of the group. ``"constant"``: ``micro_batches`` for each step, however many are in.
@@ -95,6 +98,7 @@ class Session:
         sampler: ElasticSampler | None = None,
         state: Mapping[str, Stateful] | None = None,
         replica: Replica | None = None,
+        outer: LocalSGD | None = None,
         min_ranks: int = 1,
         world: Literal["dynamic", "constant"] = "dynamic",
         micro_batches: int | None = None,
@@ -119,6 +123,16 @@ class Session:
             raise ValueError(f"Session: committed is {committed}, but the checkpoints say how far the state is")
         if replica is not None and checkpoints is not None:
             raise ValueError("Session: checkpoints are of a whole state, and with a replica a member has a shard of it")
+        if outer is not None and (
+            model is None
+            or optimizer is None
+            or isinstance(model, DistributedDataParallel)
+            or not (scaler is None and replica is None and micro_batches is None)
+        ):
+            raise ValueError(
+                f"Session: {type(outer).__name__} needs a plain model and an optimizer, and goes with none of scaler, "
+                "replica and world='constant'"
+            )
         if optimizer is None and (scheduler is not None or scaler is not None):
             raise ValueError("Session: a scheduler or a scaler needs the optimizer")
         self.model = model
@@ -128,12 +142,15 @@ class Session:
         self._scaler = scaler
         self._sampler = sampler
         self._micro_batches = micro_batches
-        self._parts = parts_of(model, optimizer, scheduler, scaler, sampler, state)
+        self._parts = parts_of(model, optimizer, scheduler, scaler, sampler, outer, state)
         self._timeouts = timeouts.derive(_start.deadline(recovery_deadline))
         self._on_recovery = on_recovery
         self._keeping = Keeping(checkpoints, self._parts)
         self._ddp = model if isinstance(model, DistributedDataParallel) else None
-        reduces = model is not None and optimizer is not None and self._ddp is None
+        self._outer = outer
+        if outer is not None and model is not None:
+            outer.bind(model, [self._parts[name] for name in _INNER if name in self._parts])
+        reduces = model is not None and optimizer is not None and self._ddp is None and outer is None
         self._gradients = Gradients(model) if model is not None and reduces else None
         self._latch = Latch()
         self._agreements = Agreements(self._timeouts.operation)
@@ -229,15 +246,29 @@ class Session:
         self._agreements.begin(step.number)
         self._buffers.keep()
         if self._ddp is not None:
-            self._ddp.aim(self.group, self._latch, self._micro_batches or step.world)
+            self._ddp.aim(self.group, self._latch, self._micro_batches_of(step.world))
         if self.optimizer is not None:
             self.optimizer.zero_grad(set_to_none=True)
+        if self._outer is not None:
+            self._outer.begin()
         self._random.begin(step.number, self.slot)
+
+    def _micro_batches_of(self, world: int) -> int:
+        """Of a step, over all members."""
+        return self._micro_batches or world * (self._outer.every if self._outer is not None else 1)
+
+    def _inner_step(self) -> None:
+        if self._outer is None or self.optimizer is None:
+            raise RuntimeError("inner_step() is for sessions with an outer=")
+        self.optimizer.step()
+        if self._scheduler is not None:
+            self._scheduler.step()
+        self.optimizer.zero_grad(set_to_none=True)
 
     def _batches_of(self, step: Step) -> Iterator[Any]:
         if self._sampler is None:
             raise RuntimeError(f"step {step.number}: batches was asked for, but the session has no sampler")
-        share = self._sampler.share(step.rank, step.world, self._micro_batches or step.world)
+        share = self._sampler.share(step.rank, step.world, self._micro_batches_of(step.world))
         for index, batch in enumerate(self._sampler.batches(share)):
             if self._ddp is not None:
                 self._ddp.reduces_next(index == len(share.places) - 1)
@@ -248,7 +279,9 @@ class Session:
             raise StepDiscarded from self._latch.error
         if self._gradients is not None:
             shards = 1 if self._replica is None else self._replica.shards  # they have averaged by themselves
-            self._gradients.reduce(self._peers, (self._micro_batches or step.world) // shards)
+            self._gradients.reduce(self._peers, self._micro_batches_of(step.world) // shards)
+        if self._outer is not None:
+            self._outer.reduce(self.group)
         self._advance(Happened.REDUCED)
 
     def _agree(self, flag: bool) -> Agreement:
@@ -298,7 +331,9 @@ class Session:
 
     def _take_step(self, number: int) -> None:
         """Once all have voted: nothing here concerns another member."""
-        if self.optimizer is not None:
+        if self._outer is not None:
+            self._outer.take_step()
+        elif self.optimizer is not None:
             if self._scaler is not None:
                 self._scaler.step(self.optimizer)
                 self._scaler.update()
@@ -307,7 +342,8 @@ class Session:
             if self._scheduler is not None:
                 self._scheduler.step()
         if self._sampler is not None:
-            self._sampler.commit(number, self._world_of_step, self._micro_batches or self._world_of_step)
+            world = self._world_of_step
+            self._sampler.commit(number, world, self._micro_batches_of(world))
 
     def _advance(self, happened: Happened) -> None:
         """What is to be done then, the caller does: `core.step` is where it can be read and is tested."""
@@ -387,6 +423,8 @@ class Session:
             self._take_step(after.position.committed)
         elif Do.DISCARD in actions:
             self._buffers.put_back()
+            if self._outer is not None:
+                self._outer.put_back()
         self._now = after
         self._membership.moved_to(after.position)
         if Do.COMMIT in actions:
@@ -415,7 +453,7 @@ class Session:
             self._peers,
             [rank for rank, place in enumerate(peers) if place in plan.sources],
             is_restoring,
-            lambda: take_apart(self._parts),
+            lambda: take_apart(self._parts, () if self._outer is None else _INNER),
             self._timeouts.restore,
             None if self._replica is None else self._replica.mesh,
         )

@@ -74,6 +74,11 @@ class Step:
         self._check_open("agree")
         return self._session._agree(flag)
 
+    def inner_step(self) -> None:
+        """A step of the optimizer, and of the scheduler, on this member alone: where the session has an ``outer``."""
+        self._check_open("inner_step")
+        self._session._inner_step()
+
     def optimizer_step(self) -> None:
         """The commit point: all members take the step, or none does. Collective.
 
