@@ -121,14 +121,20 @@ def _form(job: Job, newcomers: list[tuple[Member, int]]) -> None:
 
 
 def refuse_the_rest(job: Job) -> None:
-    """Those who wait for a slot that others have, who are in the epoch."""
+    """Those who wait for a slot that others have, who are in the epoch. Whose connection has ended may have died since
+    it was ready: then there will be room for who waits.
+    """
+    is_full = len(job.ranks) >= job.rule.max_ranks and all(job.hosts.reachable(member.host) for member in job.ranks)
     for member in list(job.roster.waiting.values()):
-        if member.slot is not None and (holder := job.roster.holder(member.slot)) and holder.id in job.ranks:
+        if member.slot is None:
+            if is_full:
+                job.roster.remove(member.id, None)
+                job.refuse(member.id, Verdict.FULL, f"all {job.rule.max_ranks} slots are taken")
+            continue
+        holder = job.roster.holder(member.slot)
+        if holder is not None and holder.id in job.ranks and job.hosts.reachable(holder.id.host):
             job.roster.remove(member.id, None)
             job.refuse(member.id, Verdict.DUPLICATE, f"{holder.id.host}/{holder.id.nonce[:8]} has slot {member.slot}")
-        elif member.slot is None and len(job.ranks) >= job.rule.max_ranks:
-            job.roster.remove(member.id, None)
-            job.refuse(member.id, Verdict.FULL, f"all {job.rule.max_ranks} slots are taken")
 
 
 def _slot(member: Member) -> int:

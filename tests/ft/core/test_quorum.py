@@ -220,6 +220,34 @@ def test_whoever_comes_for_one_whose_connection_has_just_ended_waits(slot: int |
     assert {seat.member.host: seat.slot for seat in form.seats}["elsewhere"] == (2 if slot is None else slot)
 
 
+def test_whoever_waits_is_not_refused_for_one_that_has_died_since_it_was_ready() -> None:
+    """A launcher without an agent: one worker dies, it ends the other a little later, and starts two again."""
+    job = Job(4)
+    alone = [member(slot, f"alone{slot}") for slot in range(4)]
+    for slot, one in enumerate(alone):
+        job.announce(one, slot)
+    job.take_form()
+    job.settle(*alone)
+    job.sent += job.quorum.host_lost(job.now, "alone3", "its connection was lost")
+    job.pass_(SILENCE - 0.5, ["alone0", "alone1", "alone2"])
+    job.ready(alone[2], suspects=(alone[3],))
+    job.sent += job.quorum.host_lost(job.now, "alone2", "its connection was lost")
+    newcomers = [member(slot, f"new{slot}") for slot in (4, 5)]
+    for one in newcomers:
+        job.announce(one, None)
+    for one in alone[:2]:
+        job.ready(one, suspects=(alone[3],))
+    living = ["alone0", "alone1", "new4", "new5"]
+    job.pass_(1.0, living)
+    assert not [one for one in job.sent if isinstance(one.notice, Refused)]
+    form = job.take_form()
+    assert [seat.member for seat in form.seats] == [*alone[:3], newcomers[0]]
+    for one in (*alone[:2], newcomers[0]):  # a group with a dead member cannot be made
+        job.ready(one, suspects=(alone[2],))
+    job.pass_(SILENCE + GATHER, living)
+    assert {seat.member for seat in job.take_form().seats} == {*alone[:2], *newcomers}
+
+
 def test_a_lost_host_ends_nothing_until_another_misses_it() -> None:
     job, members = training(6)
     job.sent += job.quorum.host_lost(job.now, "host2", "reset")
