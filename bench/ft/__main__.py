@@ -3,7 +3,7 @@
     python -m bench.ft [--contestants pycomms,torchft,...] [--workers 4] [--kills 20] [--json FILE]
     python -m bench.ft --report FILE [FILE ...]
 
-One training of each contestant after the other. In each, workers are killed with SIGKILL, one at a time, at random
+One training of each contestant after the other. In each, workers are killed (or stopped), one at a time, at random
 moments of a step; each time the benchmark waits until another has taken its place and trains. bench/README.md says what
 is measured.
 """
@@ -51,6 +51,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--megabytes", type=float, default=1.0, help="of parameters")
     parser.add_argument("--spares", type=int, default=1, help="of pycomms; a kill waits until they are ready")
+    parser.add_argument("--signal", choices=("KILL", "STOP"), default="KILL", help="STOP: nobody continues them")
     parser.add_argument("--seed", type=int, default=1, help="of who is killed when")
     parser.add_argument("--torchft-python", type=Path, help="an interpreter that has it (default: bench setup's)")
     parser.add_argument("--env-dir", type=Path, default=default_cache(), help="cache folder (default: %(default)s)")
@@ -97,7 +98,7 @@ def _of_one_job(contestant: str, job: Job, dice: random.Random, count: int) -> I
         pids = log.pids()
         slot = dice.randrange(world)
         kill = Kill(at=time.monotonic(), slot=slot, pids=pids)
-        os.kill(pids[slot], signal.SIGKILL)
+        os.kill(pids[slot], signal.Signals[f"SIG{job.arguments.signal}"])
         yield await_(job, log, RECOVER_WITHIN_S, "all train again", lambda: judge(contestant, log.lines, kill))  # noqa: B023
         log.forget(kill)
 

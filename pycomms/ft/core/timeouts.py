@@ -22,6 +22,7 @@ class Timeouts:
         rejoin: how long a membership that is too small waits for newcomers.
         host_silence: after which a host that says nothing is taken for lost, if others miss it as well.
         beat: how often a host says something when nothing happens.
+        stopped: how long a worker may be stopped by a signal until its agent ends it, for all others wait for it.
         reconnect: the longest pause between two tries to reach the coordinator.
     """
 
@@ -33,6 +34,7 @@ class Timeouts:
     rejoin: timedelta
     host_silence: timedelta
     beat: timedelta
+    stopped: timedelta
     reconnect: timedelta
 
     def __str__(self) -> str:
@@ -58,6 +60,7 @@ def derive(recovery_deadline: timedelta, **by_hand: timedelta) -> Timeouts:
         "rejoin": 12 * recovery_deadline,
         "host_silence": recovery_deadline / 4,
         "beat": recovery_deadline / 20,
+        "stopped": recovery_deadline / 400,
         "reconnect": min(recovery_deadline / 40, timedelta(milliseconds=50)),
     }
     for name, value in by_hand.items():

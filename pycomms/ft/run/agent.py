@@ -28,6 +28,7 @@ from pycomms.ft.core.messages import (
     Verdict,
 )
 from pycomms.ft.run import policy
+from pycomms.ft.run.process import Ending
 from pycomms.ft.run.relay import FromWorker
 from pycomms.ft.run.words import Voice
 from pycomms.ft.run.worker import Slot, Worker
@@ -71,12 +72,14 @@ class Agent:
         fresh_port: Callable[[], int],
         voice: Voice,
         shutdown: timedelta,
+        stopped: timedelta,
     ) -> None:
         self._report = report
         self._limits = limits
         self._tell, self._up, self._renew, self._fresh_port = tell, up, renew, fresh_port
         self._voice = voice
         self._shutdown = shutdown
+        self._stopped = stopped.total_seconds()
         self._job = JobState(name="")
         self._started_round = -1
         self._ending = False
@@ -162,7 +165,7 @@ class Agent:
     def ended(self, slot: Slot, worker: Worker) -> None:
         assert worker.ending is not None
         if worker.announced:
-            self._up(Died(member=MemberId(self._report.host, worker.nonce), how=str(worker.ending)))
+            self._up(Died(member=MemberId(self._report.host, worker.nonce), how=_how(worker, worker.ending)))
         slot.failures = 0 if worker.settled else slot.failures + 1
         if worker.stopping or self._ending:
             return
@@ -269,7 +272,20 @@ class Agent:
             ending = worker.child.process.fate()
             if ending is not None:
                 worker.told_dead = True
-                self._up(Died(member=suspect, how=str(ending)))
+                self._up(Died(member=suspect, how=_how(worker, ending)))
+
+    def look_for_stopped(self) -> None:
+        """To be called at SIGCHLD. Who is stopped holds up the others, who can go on without it."""
+        for worker in self.workers.living():
+            if worker.announced and worker.child.process.was_stopped():
+                asyncio.get_running_loop().call_later(self._stopped, self._end_if_stopped, worker)
+
+    def _end_if_stopped(self, worker: Worker) -> None:
+        if worker.alive and not worker.stopping and worker.child.process.is_stopped():
+            worker.cause = f"stopped by a signal for {1000 * self._stopped:.0f} ms"
+            self._voice.say(f"rank {worker.rank} is ended: {worker.cause}")
+            self.history.evicted += 1
+            worker.child.process.kill()
 
     def told(self, notice: Evict | Refused) -> None:
         """The coordinator says this to this host, or to one of its workers."""
@@ -352,3 +368,7 @@ class Agent:
             error = task.exception()
             if error is not None and not self._finished.done():
                 self._finished.set_exception(error)
+
+
+def _how(worker: Worker, ending: Ending) -> str:
+    return f"{worker.cause}, then {ending}" if worker.cause else str(ending)

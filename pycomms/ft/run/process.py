@@ -92,19 +92,36 @@ class Process:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
+    def was_stopped(self) -> bool:
+        """By a signal, since this was asked last. A debugger that holds a process does not stop it in this sense."""
+        if self.ending is not None:
+            return False
+        return os.waitid(os.P_PIDFD, self._pidfd, os.WSTOPPED | os.WNOHANG) is not None
+
+    def is_stopped(self) -> bool:
+        """At this moment, by a signal."""
+        return self.ending is None and self._stat()[:1] == ["T"]
+
     def fate(self) -> Ending | None:
         """How it has ended, or certainly will: the kernel needs a tenth of a second to take down one that is large or
         waits for a core. None: it lives, or ends with code 0, or the kernel (before 5.17) tells only at the end."""
         if self.ending is not None:
             return self.ending
         try:
-            status = int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[_EXIT_CODE])
-        except (OSError, ValueError, IndexError):
+            status = int(self._stat()[_EXIT_CODE])
+        except (ValueError, IndexError):
             return None
         number = status & 0x7F
         if status == 0 or number in _STOPS:  # a process that is stopped tells by which signal
             return None
         return Ending(code=128 + number, signal=number) if number else Ending(code=status >> 8)
+
+    def _stat(self) -> list[str]:
+        """The fields of /proc/PID/stat behind the name. Nothing of a process that is gone."""
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return []
 
     def _reap(self) -> Ending:
         # Not yet reaped, so that the number of its group cannot be another's: what it has left behind ends as well.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -123,6 +124,7 @@ class _Run:
             stack.push_async_callback(self._disconnect, connecting)
             for number in options.signals:
                 asyncio.get_running_loop().add_signal_handler(number, partial(agent.interrupt, number))
+            asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, agent.look_for_stopped)
             code = await agent.run(self._workers)
         self._tell_end(code)
         return code
@@ -157,6 +159,7 @@ class _Run:
             fresh_port=self._fresh_port,
             voice=self._voice,
             shutdown=options.shutdown,
+            stopped=options.timeouts.stopped,
         )
 
     def _make_coordinator(self, number: int) -> Coordinator:

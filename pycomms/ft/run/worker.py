@@ -20,6 +20,7 @@ class Worker:
         announced, settled, left: what it has told the coordinator: that it is there, that it trains, that it ends.
         refused: the coordinator has told it that the job has ended.
         stopping: the agent has told it to end.
+        cause: why the agent has killed it, where that was nobody else's wish.
         told_dead: the coordinator was told of its end, which was certain and not complete.
         gone: it has ended, and all that it had written is with the writer.
     """
@@ -36,6 +37,7 @@ class Worker:
     left: bool = False
     refused: str = ""
     stopping: bool = False
+    cause: str = ""
     told_dead: bool = False
     started: float = field(default_factory=time.monotonic)
     ending: Ending | None = None

@@ -118,6 +118,25 @@ def test_only_the_dead_one_is_started_again(tmp_path: Path, coordinator: FakeCoo
     assert summary["deaths"][0]["settled"]
 
 
+def test_one_that_is_stopped_is_ended_unless_it_goes_on_at_once(
+    tmp_path: Path, coordinator: FakeCoordinator, token: Path
+) -> None:
+    with Running(tmp_path, TRAIN, *options(coordinator, token, "--nproc-per-node=2", "--json")) as job:
+        coordinator.wait(Settled, 2)
+        pids = [pid_of(job, rank, 0) for rank in range(2)]
+        os.kill(pids[0], signal.SIGSTOP)
+        os.kill(pids[0], signal.SIGCONT)
+        os.kill(pids[1], signal.SIGSTOP)
+        (died,) = coordinator.wait(Died)
+        assert died.how == "stopped by a signal for 25 ms, then signal 9 (SIGKILL)"
+        coordinator.wait(Settled, 3)
+        assert {pids[0], pid_of(job, 1, 1)} <= set(job.processes())
+        end_all(coordinator, 2)
+        assert job.end() == 0
+        summary = job.summary()
+    assert (summary["replaced"], summary["evicted"], len(summary["deaths"])) == (1, 1, 1)
+
+
 def test_a_death_that_another_worker_has_noticed_is_told_with_its_words(
     tmp_path: Path, coordinator: FakeCoordinator, token: Path
 ) -> None:
