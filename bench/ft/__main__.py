@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def _of_one_job(contestant: str, job: Job, dice: random.Random, count: int) -> I
         slot = dice.randrange(world)
         kill = Kill(at=time.monotonic(), slot=slot, pids=pids)
         os.kill(pids[slot], signal.Signals[f"SIG{job.arguments.signal}"])
-        yield await_(job, log, RECOVER_WITHIN_S, "all train again", lambda: judge(contestant, log.lines, kill))  # noqa: B023
+        yield await_(job, log, RECOVER_WITHIN_S, "all train again", partial(judge, contestant, log.lines, kill))
         log.forget(kill)
 
 

@@ -88,8 +88,9 @@ class Job:
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + END_WITHIN_S
-        while any(process.poll() is None for process in self.processes) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        for process in self.processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
         end(self.processes, END_WITHIN_S)
 
 

@@ -7,9 +7,10 @@ import io
 import os
 import re
 import shutil
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDone
 from datetime import timedelta
 from pathlib import Path
@@ -62,7 +63,6 @@ class Checkpoints:
         self.folder = Path(folder)
         self.every = every
         self.keep = keep
-        self._writer = ThreadPoolExecutor(1, "pycomms-ft-checkpoint")
         self._writing: tuple[int, Future[None]] | None = None
 
     def newest(self) -> int | None:
@@ -85,7 +85,12 @@ class Checkpoints:
             return
         self.wait(timedelta(0))
         state = _copied(_state_of(parts))
-        self._writing = (step, self._writer.submit(self._write, step, state))
+        written: Future[None] = Future()
+        self._writing = (step, written)
+        # A disk that hangs must not keep the process from ending, as a pool's thread would.
+        threading.Thread(
+            target=self._write_and_tell, args=(step, state, written), name="pycomms-ft-checkpoint", daemon=True
+        ).start()
 
     def wait(self, timeout: timedelta) -> None:
         """Until what is being written is written, or warns that it is not."""
@@ -135,6 +140,14 @@ class Checkpoints:
             else:
                 content = io.BytesIO(state[_SERIALIZED][name].numpy().tobytes())
                 part.load_state_dict(torch.load(content, weights_only=True))
+
+    def _write_and_tell(self, step: int, state: dict[str, Any], written: Future[None]) -> None:
+        try:
+            self._write(step, state)
+        except BaseException as err:
+            written.set_exception(err)
+        else:
+            written.set_result(None)
 
     def _write(self, step: int, state: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -223,6 +223,7 @@ class Session:
     def close(self) -> None:
         """Leaves the job: the others go on without this member. Again: does nothing."""
         self._membership.leave("closed")
+        self._keeping.close(self._timeouts.rejoin)
 
     def __enter__(self) -> Self:
         return self

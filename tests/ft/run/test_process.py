@@ -42,7 +42,7 @@ def collect(process: Process) -> Ending:
 
 
 def test_the_fate_of_a_process_is_known_as_soon_as_it_is_killed() -> None:
-    process = start("import time; memory = bytearray(1 << 28); time.sleep(60)")
+    process = start("import signal; memory = bytearray(1 << 28); signal.pause()")
     assert process.fate() is None
     process.send(signal.SIGSTOP)
     assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])

@@ -14,7 +14,7 @@ from pycomms.ft.run.spawning import free_port
 from ._running import Running, wait_for
 
 PROGRAM = """
-    import os, time
+    import os
     import torch
     from torch import nn
     from pycomms import ft
@@ -31,7 +31,6 @@ PROGRAM = """
         if step.committed and step.world != world:
             world = step.world
             print("slot", session.slot, "world", world, "step", step.number, flush=True)
-        time.sleep(0.02)
 """
 
 
