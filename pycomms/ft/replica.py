@@ -130,9 +130,10 @@ class Replica:
         self._peers_backend.abort()
 
     def put_in_order(self) -> None:
-        """After an exception in the middle of a step: FSDP2 begins anew."""
+        """After an exception in the middle of a step: FSDP2 begins anew, and without its gradients."""
         for root in self._roots:
             root.reset_iter_state()
+            _drop_gradients(root)
 
     def blame(self, error: BaseException | None) -> BaseException | None:
         """An error of one of the groups, as one of the group of all."""
@@ -179,6 +180,19 @@ def _mesh(group: dist.ProcessGroup, device_type: str) -> DeviceMesh:
     mesh._dim_group_names = [group.group_name]
     mesh._pg_registry[group.group_name] = group
     return mesh
+
+
+def _drop_gradients(root: FSDPModule) -> None:
+    """Gradients of whole parameters that were not reduced yet, which the next backward pass would add to.
+
+    `reset_iter_state` says that it discards them, and up to torch 2.14 it does not.
+    """
+    for state in root._get_fsdp_state()._state_ctx.all_states:
+        for group in state._fsdp_param_groups:
+            for parameter in group.fsdp_params:
+                parameter.unsharded_accumulated_grad = None
+                if hasattr(parameter, "_unsharded_param"):
+                    parameter._unsharded_param.grad = None
 
 
 def _outermost(module: nn.Module) -> list[FSDPModule]:

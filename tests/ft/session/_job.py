@@ -29,13 +29,13 @@ DEADLINE = 60.0  # s; of a whole job
 # An optimizer imports torch._dynamo, which takes seconds: once here, and not in each member.
 _PRELOADED = [
     "torch._dynamo",
+    "torch.distributed.fsdp",
     "pycomms.process_group._create",
     "pycomms.ft.checkpoints",
+    "pycomms.ft.session",
     "tests.ft.session._training",
 ]
 HOST = "here"
-# Also what the first optimizer would import, which takes longer than most jobs.
-_PRELOADED = ["torch", "torch._dynamo", "torch.distributed.fsdp", "pycomms.ft.session", "tests.ft.session._training"]
 
 
 class PipeLink:
@@ -44,18 +44,20 @@ class PipeLink:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
+        self._closed, self._closer = os.pipe()  # receive() is to return at once
 
     def send(self, event: Event) -> None:
         with self._lock:
             self._connection.send(event)
 
     def receive(self, timeout: timedelta) -> Notice | None:
-        if not self._connection.poll(timeout.total_seconds()):
+        if self._connection not in wait([self._connection, self._closed], timeout.total_seconds()):
             return None
         notice: Notice = self._connection.recv()
         return notice
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        os.write(self._closer, b"!")
 
 
 @dataclass

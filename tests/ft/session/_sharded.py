@@ -28,8 +28,9 @@ BATCH = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """deaths: (member's nonce, step, moment); holds: steps behind which all wait until the test has let somebody in."""
+    """deaths: (member's nonce, step, moment); holds: steps behind which those wait for others who are not all."""
 
+    slots: int = 4
     until: int = 10
     optimizer: str = "adam"
     deaths: tuple[tuple[str, int, str], ...] = ()
@@ -48,10 +49,7 @@ def train(link: PipeLink, member: MemberId, slot: int, say: Callable[[str, Any],
 
     replica = ft.Replica(SHARDS, slot=slot)
     model = network(True)
-    for layer in model.children():
-        if isinstance(layer, nn.Linear):
-            fully_shard(layer, mesh=replica.mesh)
-    fully_shard(model, mesh=replica.mesh)
+    shard(model, replica)
     optimizer = _optimizer(plan, model)
     sampler = ft.ElasticSampler(SAMPLES, BATCH, seed=5)
     options = {"sampler": sampler, "replica": replica, "min_ranks": plan.min_ranks}
@@ -75,7 +73,7 @@ def train(link: PipeLink, member: MemberId, slot: int, say: Callable[[str, Any],
                 say("step", (step.number, step.world, loss.item(), indices.tolist()))
             if step.reason:
                 say("reason", (step.number, step.committed, step.reason))
-            if step.number in plan.holds and step.committed:
+            if step.number in plan.holds and step.committed and session.world < plan.slots:
                 say("holding", step.number)
                 await_change(session)
     except ft.SessionError as err:
@@ -83,6 +81,13 @@ def train(link: PipeLink, member: MemberId, slot: int, say: Callable[[str, Any],
         return
     say("weights", [_held(one).numpy().tobytes() for one in model.parameters()])
     say("recoveries", session.recoveries)
+
+
+def shard(model: nn.Module, replica: ft.Replica) -> None:
+    for layer in model.children():
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=replica.mesh)
+    fully_shard(model, mesh=replica.mesh)
 
 
 def follow(plan: Plan, slots_of: Mapping[int, Sequence[int]]) -> tuple[list[dict[int, float]], list[list[bytes]]]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import torch
 from torch import nn
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
 
 from pycomms import ft
 from pycomms.process_group._tables import forget
 
 from ._job import Job
-from ._sharded import SHARDS, Plan, follow, train
+from ._sharded import SHARDS, Plan, follow, shard, train
+from ._training import network
 
 MOMENTS = ("forward", "in_backward", "backward", "before_vote", "after_vote")
 
@@ -78,7 +83,7 @@ def test_one_dies_and_its_replica_waits_until_another_has_come(moment: str) -> N
 
 
 def test_a_replica_that_dies_as_a_whole_comes_back() -> None:
-    plan = Plan(deaths=(("m3", 3, "backward"), ("m4", 3, "forward")), holds=(5,))
+    plan = Plan(deaths=(("m3", 3, "forward"), ("m4", 3, "forward")), holds=(5, 7))
     with Job(train, plan, slots=4) as job:
         job.run_until(job.has_heard("holding", 2))
         job.start(2)
@@ -118,6 +123,40 @@ def test_a_replica_that_waits_ends_when_the_others_are_done() -> None:
     check(job, plan, survivors=2)
     (end,) = job.heard("ended")
     assert isinstance(end, ft.JobEnded)
+
+
+@pytest.mark.parametrize("accumulates", [False, True])
+def test_gradients_of_a_backward_pass_that_has_failed_are_gone(accumulates: bool) -> None:
+    """Those of the batch norm are there when the pass fails, and not reduced."""
+    torch.manual_seed(1)
+    plain = network(False)
+    replica = ft.Replica(1, slot=0)
+    model = copy.deepcopy(plain)
+    shard(model, replica)
+    replica.bind(model, "dynamic", timedelta(seconds=1))
+    inputs, wanted = torch.randn(4, 8), torch.randn(4, 4)
+    nn.functional.mse_loss(plain(inputs), wanted).backward()
+
+    if accumulates:
+        cast("FSDPModule", model).set_requires_gradient_sync(False)
+        nn.functional.mse_loss(model(inputs), wanted).backward()
+        cast("FSDPModule", model).set_requires_gradient_sync(True)
+    failing = model[0].register_forward_hook(lambda _, __, found: found.register_hook(_raise) and None)
+    with pytest.raises(ZeroDivisionError):
+        nn.functional.mse_loss(model(inputs), wanted).backward()
+    failing.remove()
+    replica.put_in_order()
+    model.zero_grad()
+    nn.functional.mse_loss(model(inputs), wanted).backward()
+    for (name, one), expected in zip(model.named_parameters(), plain.parameters(), strict=True):
+        assert isinstance(one.grad, DTensor)
+        assert torch.equal(one.grad.to_local(), expected.grad), name
+    for group in (replica.group, replica.peers):
+        forget(group)
+
+
+def _raise(_: torch.Tensor) -> None:
+    raise ZeroDivisionError
 
 
 def test_what_does_not_go_with_a_replica_is_refused() -> None:
