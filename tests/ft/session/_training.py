@@ -77,17 +77,17 @@ def session_of(
 
 def lose_answer_of_vote(session: ft.Session, doubtful: int) -> None:
     """This member's vote of a step fails behind the point where the others' has succeeded."""
-    vote = session._vote
+    vote = session._course.vote
 
     def failing(number: int) -> bool:
         is_changing = vote(number)
-        if number == doubtful and session._now.stage is Stage.VOTED:
+        if number == doubtful and session._course.now.stage is Stage.VOTED:
             backend_of(session.group, "test").abort()
-            session._vote = vote  # type: ignore[method-assign]
+            session._course.vote = vote  # type: ignore[method-assign]
             raise pycomms.CommunicatorClosed("the answer was lost")
         return is_changing
 
-    session._vote = failing  # type: ignore[method-assign]
+    session._course.vote = failing  # type: ignore[method-assign]
 
 
 def await_change(session: ft.Session) -> None:
