@@ -84,7 +84,9 @@ class Process:
     def send(self, number: int) -> None:
         """To the process alone: what it has started is its own concern."""
         if self.ending is None:
-            self._popen.send_signal(number)
+            # Popen.send_signal() would reap one that has just ended, and how it has ended would be lost.
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
         """SIGKILL, to all of its process group."""

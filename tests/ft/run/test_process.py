@@ -58,3 +58,10 @@ def test_the_fate_of_a_process_that_has_ended_by_itself(text: str, ending: Endin
     wait_for_end(process)
     assert process.fate() == ending
     collect(process)
+
+
+def test_a_signal_that_comes_too_late_leaves_the_ending_as_it_is() -> None:
+    process = start("raise SystemExit(3)")
+    wait_for_end(process)
+    process.send(signal.SIGTERM)
+    assert collect(process) == Ending(code=3)
