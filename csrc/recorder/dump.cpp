@@ -50,7 +50,8 @@ Status dump(Ring& ring, const std::string& folder, const std::string& reason, st
   const std::string stem = folder + "/" + stem_of(ring.path());
   uint32_t number = ring.note_dump(reason);
   const std::string draft = stem + "." + std::to_string(number) + ".part";
-  Fd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  unlink(draft.c_str());  // one that a process with our number has left, or a link to somebody's file
+  Fd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) return Status::system("cannot make " + draft);
   const std::vector<std::byte> copy = copy_of(ring);
   Status written = write_all(fd, draft, copy.data(), copy.size());

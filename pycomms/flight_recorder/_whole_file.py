@@ -14,7 +14,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Written beside `path`, then renamed onto it. What went wrong on the way leaves nothing behind."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with partial.open("wb") as file:
+        partial.unlink(missing_ok=True)  # it may be a link to somebody's file
+        with partial.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -233,4 +233,15 @@ TEST(dumps_are_numbered_and_never_overwritten) {
   CHECK(!std::filesystem::exists(folder / "rank3.17.3.part"));
 }
 
+TEST(a_dump_follows_no_link) {
+  const Folder folder;
+  const auto ring = make_ring(folder / "rank3.17.ring", 8);
+  std::ofstream(folder / "precious") << "somebody's";
+  std::filesystem::create_symlink(folder / "precious", folder / "rank3.17.1.part");
+  std::string path;
+  CHECK(dump(*ring, folder.path(), "", &path).is_ok());
+  CHECK(open_reader(path) != nullptr);
+  CHECK_EQ(std::filesystem::file_size(folder / "precious"), uintmax_t{10});
+}
+
 CHECK_MAIN()
