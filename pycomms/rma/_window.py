@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
@@ -16,7 +16,7 @@ from torch.distributed import distributed_c10d as c10d
 from pycomms import _C
 from pycomms.errors import CollectiveTimeout
 from pycomms.process_group import _tables
-from pycomms.rma._memory import as_tensor, empty
+from pycomms.rma._memory import MOST_BYTES, argument, empty, integer
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,7 +43,7 @@ class PeerMemory:
 
 
 class Lock:
-    """A held lock of a window; ends with the ``with`` block, or with :meth:`release`.
+    """A held lock of a window; ends with the ``with`` block, or with :meth:`release`. To take it again is another one.
 
     Attributes:
         peer: whose window it is.
@@ -70,6 +70,8 @@ class Lock:
                 raise
 
     def __enter__(self) -> Self:
+        if not self._held:
+            raise RuntimeError(f"the lock of rank {self.peer} has been released: take it anew by Window.lock()")
         return self
 
     def __exit__(
@@ -109,9 +111,9 @@ class Window(_C.Window):
         timeout: of the making; None: that of the group.
 
     Raises:
-        TypeError: the group is not one of pycomms, or memory is no tensor.
-        ValueError: memory is not one block on the CPU, or is read-only, or slots is not 1 to 4096. The other ranks
-            raise as well.
+        TypeError: the group is not one of pycomms, memory is no tensor, slots no integer or timeout no timedelta.
+        ValueError: memory is not one block on the CPU, or is read-only, slots is not 1 to 4096, or timeout is negative.
+            The other ranks raise as well, as after a TypeError of another argument than the group.
         pycomms.CollectiveMismatch: dtype, slots or the order of windows differ. On all ranks.
         pycomms.CollectiveTimeout: some ranks did not come; the group stays usable.
     """
@@ -129,13 +131,15 @@ class Window(_C.Window):
         self.name = name
         backend = _tables.backend_of(self.group, "rma.Window")
         try:
+            _check_timeout(timeout)
             tensor = _memory_of(memory, self.group)
-            if operator.index(slots) not in range(1, _MOST_SLOTS + 1):
+            if integer("rma.Window", "slots", slots) not in range(1, _MOST_SLOTS + 1):
                 raise ValueError(f"rma.Window: slots is {slots}, expected 1 to {_MOST_SLOTS}")
         except Exception as err:
             # The other ranks wait for this one: it tells them.
+            limit = timeout if _is_duration(timeout) else None
             try:
-                super().__init__(backend, None, 1, timeout, str(err))
+                super().__init__(backend, None, 1, limit, str(err))
             finally:
                 raise err
         super().__init__(backend, tensor, slots, timeout, "")
@@ -159,16 +163,16 @@ class Window(_C.Window):
         Returns:
             The old elements, of the shape of ``src``; with ``async_op`` a Work whose ``result()[0]`` they are.
         """
-        operands = as_tensor(src, is_written=False)
+        operands = argument("get_accumulate", "src", src, is_written=False)
         old = torch.empty(operands.shape, dtype=operands.dtype)
         work = self._get_accumulate(operands, old, peer, offset, op=op, async_op=async_op, timeout=timeout)
         return work if async_op else old
 
-    def flush_local(self, peer: int | None = None) -> None:
+    def flush_local(self, peer: int | None = None, *, timeout: timedelta | None = None) -> None:
         """Returns when the tensors of what was issued to ``peer``, None: to all, may be used again."""
-        if peer is not None and not 0 <= peer < self.size:
+        if peer is not None and integer("flush_local", "peer", peer) not in range(self.size):
             raise ValueError(f"flush_local: peer is {peer}, but the group has ranks 0 to {self.size - 1}")
-        self._wait_for_queued()
+        self._wait_for_queued(timeout=timeout)
 
     def fence(self, *, timeout: timedelta | None = None) -> None:
         """What all ranks have done before it is seen by all after it. Collective."""
@@ -278,16 +282,25 @@ class Window(_C.Window):
     def _peers(self, peers: int | Iterable[int] | None) -> list[int]:
         if peers is None:
             return [rank for rank in range(self.size) if rank != self.rank]
-        if isinstance(peers, Iterable):
-            return [operator.index(peer) for peer in peers]
-        return [operator.index(peers)]
+        return [integer("wait_signal", "peers", peer) for peer in (peers if isinstance(peers, Iterable) else (peers,))]
 
 
 def _memory_of(memory: Any, group: dist.ProcessGroup) -> torch.Tensor:
     if isinstance(memory, bool):
         raise TypeError("rma.Window: memory is a bool, expected a tensor or a number of bytes")
-    if isinstance(memory, int):
-        if memory < 0:
-            raise ValueError(f"rma.Window: memory is {memory} bytes, expected at least 0")
-        return empty(memory, dtype=torch.uint8, group=group)
-    return as_tensor(memory)
+    if isinstance(memory, (int, np.integer)):
+        if not 0 <= memory <= MOST_BYTES:
+            raise ValueError(f"rma.Window: memory is {memory} bytes, expected 0 to {MOST_BYTES}")
+        return empty(int(memory), dtype=torch.uint8, group=group)
+    return argument("rma.Window", "memory", memory)
+
+
+def _is_duration(timeout: Any) -> bool:
+    return isinstance(timeout, timedelta) and timeout >= _NOW
+
+
+def _check_timeout(timeout: Any) -> None:
+    if timeout is None or _is_duration(timeout):
+        return
+    kind = ValueError if isinstance(timeout, timedelta) else TypeError
+    raise kind(f"rma.Window: timeout is {timeout!r}, expected None or a timedelta of at least 0")

@@ -51,6 +51,13 @@ def check_arguments(rank: int, world: int) -> None:
             refused("TypeError", "Long", many, [torch.zeros(1), torch.zeros(1, dtype=torch.int64)], 0, [0, 1])
         refused("ValueError", "timeout", win.put, torch.zeros(1), 0, timeout=timedelta(seconds=-1))
         refused("TypeError", "", win.put, torch.zeros(1), "0")
+        wrong: Any
+        for wrong in ("1", 1.0):
+            refused("TypeError", f"flush_local: peer is {wrong!r}, expected an integer", win.flush_local, wrong)
+            for peers in (wrong, [wrong]):
+                refused("TypeError", f"wait_signal: peers is {wrong!r}, expected an integer", win.wait_signal, peers)
+        refused("TypeError", "get_accumulate: src: expected a tensor", win.get_accumulate, [1.0], 0)
+        refused("TypeError", "which has no memory", win.get, np.float32(1.0), 0)
         assert not win.local.any()
         dist.barrier()
 
@@ -87,6 +94,10 @@ _WRONG: dict[str, tuple[str, Callable[[], Any]]] = {
     "no slots": ("ValueError", lambda: rma.Window(torch.zeros(4), slots=0)),
     "too many slots": ("ValueError", lambda: rma.Window(torch.zeros(4), slots=4097)),
     "slots of a wrong type": ("TypeError", lambda: rma.Window(torch.zeros(4), slots=_NO_NUMBER)),
+    "a scalar": ("TypeError", lambda: rma.Window(np.float32(4.0))),
+    "too many bytes": ("ValueError", lambda: rma.Window(2**63)),
+    "timeout of a wrong type": ("TypeError", lambda: rma.Window(torch.zeros(4), timeout=_NO_NUMBER)),
+    "negative timeout": ("ValueError", lambda: rma.Window(torch.zeros(4), timeout=timedelta(seconds=-1))),
     "other slots": ("CollectiveMismatch", lambda: rma.Window(torch.zeros(4), slots=3)),
     "other type": ("CollectiveMismatch", lambda: rma.Window(torch.zeros(4, dtype=torch.int32))),
 }
@@ -219,6 +230,8 @@ def check_queued_operations_in_time(rank: int, world: int) -> None:
             waiting: Any = win.wait_signal(1, async_op=True)
             late: Any = win.wait_signal(1, 1, timeout=_SHORT, async_op=True)
             caught = refused("CollectiveTimeout", "asynchronous", win.put, torch.ones(1), 1, timeout=_SHORT)
+            assert caught.seconds() < _SOON_S
+            caught = refused("CollectiveTimeout", "asynchronous", win.flush_local, 1, timeout=_SHORT)
             assert caught.seconds() < _SOON_S
         dist.barrier()
         if rank == 1:

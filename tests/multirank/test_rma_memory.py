@@ -308,10 +308,17 @@ def check_empty(rank: int, world: int) -> None:
     assert int(memory[2, 2]) == 5
     assert rma.empty().shape == ()
     assert rma.empty(0, 3).shape == (0, 3)
+    assert rma.empty((2, 3)).shape == rma.empty([2, 3]).shape == rma.empty(torch.Size([2, 3])).shape == (2, 3)
+    assert rma.empty(()).shape == ()
     assert rma.empty(2).dtype is torch.get_default_dtype()
     with rma.Window(rma.empty(0)) as win:
         assert win.attr(rank).numel == 0
     refused("TypeError", "rma.empty", rma.empty, 3, group=_other_group())
+    for size in (1.5, "3", (2, None)):
+        refused("TypeError", "rma.empty: size is", rma.empty, size)
+    for sizes in ((-1,), (-2, -3), (0, -1), (2**32, 2**32), (2**63,)):
+        refused("ValueError", f"rma.empty: size is {sizes}, expected", rma.empty, *sizes)
+    refused("TypeError", "rma.empty: dtype is 'float32'", rma.empty, 3, dtype="float32")
     dist.barrier()
 
 
@@ -327,6 +334,9 @@ def test_memory_made_for_windows(ranks: Ranks, world: int) -> None:
 
 def check_bytes(rank: int, world: int) -> None:
     """A number of bytes instead of a tensor."""
+    with rma.Window(np.int64(8)) as counted:
+        assert counted.local.dtype is torch.uint8
+        assert counted.local.shape == (8,)
     with rma.Window(1000 * rank, name="bytes") as win:
         assert win.local.dtype is torch.uint8
         assert win.local.shape == (1000 * rank,)

@@ -182,6 +182,7 @@ def check_lock_rules(rank: int, world: int) -> None:
             context().meet("tried")
             lock.release()
             lock.release()  # again: nothing
+            refused("RuntimeError", "has been released", lock.__enter__)  # nobody works under a lock that is not held
             context().meet("released")
         else:
             context().meet("held")
