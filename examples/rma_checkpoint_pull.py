@@ -78,11 +78,15 @@ def pull(win: rma.Window, steps: int) -> dict[int, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=200, help=f"at least {PULLS}, one before each pull (default: 200)")
     args = parser.parse_args()
+    if args.steps < PULLS:
+        parser.error(f"--steps is {args.steps}, expected at least {PULLS}")
     torch.set_num_threads(1)
     dist.init_process_group("nccl2", timeout=timedelta(seconds=60))
     rank = dist.get_rank()
+    if dist.get_world_size() < 2:
+        raise SystemExit("at least 2 ranks are needed: one that trains and one that pulls")
 
     held = weights_of(network()) + 1 if rank == OWNER else 0
     with rma.Window(rma.empty(held), name="model") as win:
@@ -93,7 +97,7 @@ def main() -> int:
         assert digests is not None
         for step, found in pulled.items():
             assert found == digests[step - 1], f"rank {rank} has fetched weights of no step at all: step {step}"
-        if rank == min(1, win.size - 1):
+        if rank == 1:
             print(f"rank {rank} has the weights of steps {sorted(pulled)} of {args.steps}, to the bit", flush=True)
     dist.destroy_process_group()
     return 0
