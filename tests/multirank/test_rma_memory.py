@@ -261,6 +261,22 @@ def _accumulate(win: rma.Window) -> None:
         win.accumulate(torch.ones(1 << 22), 1)
 
 
+def check_lazy_clone(rank: int, world: int) -> None:
+    """What it shares its memory with is nobody's to write to."""
+    original = torch.zeros(4)
+    clone = torch._lazy_clone(original)
+    with rma.Window(clone) as win:
+        win.put(torch.ones(4), (rank + 1) % world)
+        win.fence()
+        assert clone.tolist() == [1.0] * 4
+    assert original.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_lazy_clone_gets_memory_of_its_own(ranks: Ranks, world: int) -> None:
+    ranks.run(check_lazy_clone, world=world)
+
+
 def check_freed(rank: int, world: int) -> None:
     """Who drops a window that others are at work in keeps its memory until they have left it."""
     for _ in range(5):

@@ -63,6 +63,7 @@ Owner own_too(c10::StorageImpl& storage) {
 
 std::shared_ptr<void> make_reachable(const at::Tensor& tensor, c10::Allocator& shared,
                                      hostccl::WindowOptions* options) {
+  tensor.mutable_data_ptr();  // a lazy clone gets memory of its own: others must not write into what it was cloned of
   c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
   if (const at::MapAllocator* map = at::MapAllocator::fromDataPtr(storage.data_ptr()); map != nullptr) {
     options->fd = map->fd();
