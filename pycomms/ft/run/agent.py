@@ -83,6 +83,7 @@ class Agent:
         self._job = JobState(name="")
         self._started_round = -1
         self._ending = False
+        self._died: list[Died] = []  # of this round
         self._tasks: set[asyncio.Task[None]] = set()
         self._finished: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.workers: Workers
@@ -129,6 +130,7 @@ class Agent:
 
     def _start_all(self) -> None:
         self._started_round = self._job.round
+        self._died.clear()
         self.history.before = len(self.history.deaths)
         for slot in self.workers.slots:
             slot.begin_round()
@@ -165,7 +167,7 @@ class Agent:
     def ended(self, slot: Slot, worker: Worker) -> None:
         assert worker.ending is not None
         if worker.announced:
-            self._up(Died(member=MemberId(self._report.host, worker.nonce), how=_how(worker, worker.ending)))
+            self._tell_death(Died(member=MemberId(self._report.host, worker.nonce), how=_how(worker, worker.ending)))
         slot.failures = 0 if worker.settled else slot.failures + 1
         if worker.stopping or self._ending:
             return
@@ -272,7 +274,16 @@ class Agent:
             ending = worker.child.process.fate()
             if ending is not None:
                 worker.told_dead = True
-                self._up(Died(member=suspect, how=_how(worker, ending)))
+                self._tell_death(Died(member=suspect, how=_how(worker, ending)))
+
+    def _tell_death(self, died: Died) -> None:
+        self._died.append(died)
+        self._up(died)
+
+    def tell_deaths_again(self) -> None:
+        """To a coordinator that may be another one than those that were told: nobody else knows of them."""
+        for died in self._died:
+            self._up(died)
 
     def look_for_stopped(self) -> None:
         """To be called at SIGCHLD. Who is stopped holds up the others, who can go on without it."""

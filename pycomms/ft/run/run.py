@@ -221,15 +221,12 @@ class _Run:
         self._upstream.send(encode(report))
 
     def _up(self, event: Died | bytes) -> None:
-        # What workers say is said again when there is a connection again; that they have died is known to nobody else.
-        if isinstance(event, bytes):
-            self._upstream.send(event)
-        else:
-            self._upstream.send(encode(event), keep=True)
+        self._upstream.send(event if isinstance(event, bytes) else encode(event))
 
     def _connected(self) -> None:
         if not self._alone:
             self._tell(self._agent.report)
+        self._agent.tell_deaths_again()
         self._relay.announce_again("the agent has a new connection to the coordinator")
 
     def _heard(self, data: bytes, envelope: Envelope) -> None:

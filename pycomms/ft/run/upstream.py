@@ -25,7 +25,6 @@ from pycomms.ft.wire import Envelope, FormDelta, Hello, Welcome, WireError, deco
 
 _FIRST_PAUSE = 0.005
 _HOPELESS = ("UNAUTHENTICATED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED")
-_KEPT = 10_000
 _LEAVE_WITHIN = 1.0
 
 
@@ -57,7 +56,6 @@ class Upstream:
         self._beat = encode(Beat(host=host))
         self._up, self._heard, self._missing, self._complain = up, heard, missing, complain
         self._words: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._kept: list[bytes] = []
         self.connected = False
         self._leaving = False
 
@@ -69,12 +67,10 @@ class Upstream:
     def _target(self) -> str:
         return self._all[self._number]
 
-    def send(self, envelope: bytes, *, keep: bool = False) -> None:
-        """Now, or with ``keep`` as soon as there is a connection again; otherwise it is lost without one."""
+    def send(self, envelope: bytes) -> None:
+        """It is lost without a connection: what matters is said again when there is one."""
         if self.connected:
             self._words.put_nowait(envelope)
-        elif keep and len(self._kept) < _KEPT:
-            self._kept.append(envelope)
 
     async def run(self) -> None:
         """Until it is cancelled, or has left. Raises Refused, but only where there was never a connection."""
@@ -131,10 +127,7 @@ class Upstream:
             self._is_of(boot)
             self._words = asyncio.Queue()
             self.connected = True
-            kept, self._kept = self._kept, []
             self._up()
-            for envelope in kept:
-                self._words.put_nowait(envelope)
             talking = asyncio.ensure_future(self._talk(call, grpc_error))
             if self._number > 0:
                 looking = asyncio.ensure_future(self._look_for_earlier())

@@ -268,6 +268,26 @@ def test_a_coordinator_that_goes_and_comes_back_harms_nobody(tmp_path: Path, tok
         assert job.end() == 0
 
 
+def test_another_coordinator_hears_of_the_deaths_too(tmp_path: Path, token: Path) -> None:
+    """The one before was told of them, and may have ended before it did anything about them."""
+    script = TRAIN.replace(
+        "member.hear(Change)", "member.hear(AnnounceAgain); member.announce(EPOCH); member.hear(Change)"
+    )
+    script = script.replace("import Change", "import Change\n    from pycomms.ft.wire import AnnounceAgain")
+    with ExitStack() as stack:
+        with FakeCoordinator(token) as first:
+            job = stack.enter_context(Running(tmp_path, script, *options(first, token, "--nproc-per-node=2")))
+            first.wait(Settled, 2)
+            os.kill(pid_of(job, 1, 0), signal.SIGKILL)
+            (died,) = first.wait(Died)
+            first.wait(Settled, 3)
+        second = stack.enter_context(FakeCoordinator(token, first.port))
+        assert second.wait(Died) == [died]
+        assert died.member not in {one.member for one in second.wait(Announce, 2)}
+        end_all(second, 2)
+        assert job.end() == 0
+
+
 def test_the_host_is_heard_of_while_nothing_happens(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
     with Running(tmp_path, TRAIN, *options(coordinator, token, "--recovery-deadline=2")) as job:
         coordinator.wait(Settled)
