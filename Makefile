@@ -77,7 +77,7 @@ multirank: setup
 # Jobs of real processes, with the coordinator in the test, behind a socket, or under `pycomms run`.
 ft: setup
 	$(say) "fault tolerance"
-	$(PY) -m pytest -q --numprocesses 2 --dist worksteal tests/ft/link tests/ft/coordinator tests/ft/run tests/ft/session
+	$(PY) -m pytest -q --numprocesses 2 --dist worksteal tests/ft/link tests/ft/coordinator tests/ft/run tests/ft/session tests/chaos/run
 
 multihost: setup
 	$(say) "hosts in network namespaces"

@@ -84,7 +84,10 @@ def __dir__() -> list[str]:
 def _is_the_command() -> bool:
     """``pycomms …``, or ``python -m pycomms …``: sys.argv starts with -m while Python looks for what it is to run."""
     program = (getattr(sys, "argv", None) or [""])[0]
-    return program == "-m" or Path(program).name == "pycomms"
+    if program == "-m":  # perhaps a module of ours that is a program itself
+        words = sys.orig_argv
+        return "-m" in words and words[words.index("-m") + 1 :][:1] == ["pycomms"]
+    return Path(program).name == "pycomms"
 
 
 if not _is_the_command():

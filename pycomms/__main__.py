@@ -9,6 +9,7 @@ USAGE = 4
 """Exit code for a command line that makes no sense."""
 
 _SUBCOMMANDS = {
+    "chaos": ("pycomms.chaos._command", "faults for a job, on purpose, and whether it gets over them"),
     "fr": ("pycomms.flight_recorder._command", "flight recorder: what the ranks of a job did, and why it stopped"),
     "coordinator": ("pycomms.ft.coordinator._command", "says who is in a job whose members may die and come"),
     "run": ("pycomms.ft.run._command", "start the workers of a job, and those that die again: torchrun's options"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
+from pycomms.ft import _sync_points
 from pycomms.ft._keeping import Keeping
 from pycomms.ft._member import Membership
 from pycomms.ft._membership import RECOVERABLE, Loss, slots_gone, words
@@ -23,6 +24,9 @@ from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom
 
 if TYPE_CHECKING:
     from pycomms.ft.replica import Replica
+
+
+_SYNC_POINTS = (Stage.STANDING, Stage.REDUCED, Stage.VOTED, Stage.CLOSING, Stage.DONE)
 
 
 class Course:
@@ -75,6 +79,7 @@ class Course:
         found = self._keeping.look()
         if found is not None:
             self.now = Progression(position=Position(committed=found, standing=Standing.LOADED))
+        self._reached("joining")
         form = self._membership.join(self.now.position)
         self._is_joined = True
         self._settle_until_all_have(form, began, "joined")
@@ -88,6 +93,7 @@ class Course:
             self._advance(Happened.REDUCED)
         self._advance(Happened.VOTE)
         stops = self.vote(number)
+        self._reached("decided")
         self._trained.take_step(number, self._world_of_step)
         self._advance(Happened.ALL_AND_STOP if stops else Happened.ALL)
 
@@ -127,6 +133,11 @@ class Course:
         """What is to be done then, the caller does: `core.step` is where it can be read and is tested."""
         self.now, _ = step_protocol.advance(self.now, happened)
         self._membership.moved_to(self.now.position)
+        if self.now.stage in _SYNC_POINTS:
+            self._reached(self.now.stage.value)
+
+    def _reached(self, point: str, **told: object) -> None:
+        _sync_points.reached(point, self._membership.slot, self.committed + 1, **told)
 
     def _loss_of(self, error: BaseException | None) -> Loss:
         return self._membership.loss_of(error if self._replica is None else self._replica.blame(error))
@@ -164,6 +175,8 @@ class Course:
             seconds=seconds,
             restored=has_restored,
         )
+        members = [seat.slot for seat in self._membership.seats]
+        self._reached("settled", members=members, reason=reason, plan=plan.reason, restored=has_restored)
         self._on_recovery(done)
         return done
 
@@ -184,6 +197,7 @@ class Course:
         self.now = after
         self._membership.moved_to(after.position)
         if Do.COMMIT in actions:
+            self._reached("committed", committed=self.committed)
             self._keeping.committed(self.committed, self._membership.rank)
         if not self._membership.is_in:
             return plan, False
@@ -206,6 +220,7 @@ class Course:
         peers = [seats[seat.slot] for seat in self._membership.seats if (seat.slot - own) % shards == 0]
         if not any(place in plan.restoring for place in peers):
             return
+        self._reached("fetching" if is_restoring else "serving")
         fetched = serve_or_fetch(
             self.peers,
             [rank for rank, place in enumerate(peers) if place in plan.sources],
@@ -216,4 +231,5 @@ class Course:
         )
         if fetched is not None:
             self._advance(Happened.LOADING)
+            self._reached("loading")
             self._trained.load(fetched)

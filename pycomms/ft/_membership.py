@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch.distributed as dist
 
 import pycomms
+from pycomms.ft import _sync_points
 from pycomms.ft.core.messages import (
     IS_DONE,
     NOBODY_JOINS,
@@ -254,6 +255,7 @@ class Membership:
             return form
 
     def _regroup(self, form: Form, chosen: Sequence[Seat]) -> None:
+        _sync_points.reached("regrouping", self.slot, self._position.committed + 1)
         handles = [seat.handle for seat in chosen]
         pycomms.regroup(self.group, uuid=form.epoch.uuid, handles=handles, timeout=self._timeouts.regroup).wait()
 

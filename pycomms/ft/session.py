@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
-from pycomms.ft import _start
+from pycomms.ft import _start, _sync_points
 from pycomms.ft._course import Course
 from pycomms.ft._keeping import Keeping
 from pycomms.ft._member import Membership as Membership
@@ -236,6 +236,7 @@ class Session:
     def _begin(self, step: Step) -> None:
         if self._broken is not None:
             raise SessionError("the session was left by an error before") from self._broken
+        _sync_points.reached("step", self.slot, step.number)
         self._latch.clear()
         self._course.agreements.begin(step.number)
         if self._trained.ddp is not None:
@@ -268,6 +269,7 @@ class Session:
         self._check_latch()
         self._course.commit(step.number)
         step.committed = True
+        _sync_points.reached("committed", self.slot, step.number + 1, committed=step.number)
         self._keeping.committed(self.committed, self.rank)
 
     def _check_latch(self) -> None:

@@ -35,6 +35,7 @@ def test_pycomms_imports_only_what_it_declares() -> None:
     allowed = {"pycomms", "torch", "numpy", "typing_extensions", *sys.stdlib_module_names}
     extra = {
         "pycomms/flight_recorder/_live.py": {"rich"},  # an extra: without it the table is plain text
+        "pycomms/chaos/_plans.py": {"tomli"},  # on Python 3.10, which has no tomllib
         "pycomms/process_group/_mpi.py": {"mpi4py"},  # an extra, so it is imported where it is asked for
     }
     for file, text in sources.items():
@@ -64,6 +65,31 @@ def test_agent_and_coordinator_need_no_torch(part: str) -> None:
     assert not violations, show(violations)
 
 
+def test_chaos_decides_without_the_world() -> None:
+    """Plans and judgements are functions of what was given; what runs inside of a job needs nothing that may be absent."""
+    chaos = ROOT / "pycomms" / "chaos"
+    core = read(chaos / "core", relative_to=ROOT, suffixes={".py"})
+    assert core
+    io = {"os", "socket", "time", "threading", "asyncio", "subprocess", "select", "signal", "secrets", "pathlib"}
+    own = {name for text in core.values() for name in imports_of(text) if name.startswith("pycomms")}
+    assert all(name.startswith("pycomms.chaos.core") for name in own), own
+    violations = import_violations(core, {"pycomms", *sys.stdlib_module_names} - io)
+    assert not violations, show(violations)
+    inside = read(chaos / "_inside", relative_to=ROOT, suffixes={".py"})
+    assert inside
+    of_pycomms = [(file, name) for file, text in inside.items() for name in imports_of(text) if "pycomms" in name]
+    assert of_pycomms == [("pycomms/chaos/_inside/_pycomms_chaos/_hooks.py", "pycomms")]  # to attach the recorder
+    violations = import_violations(inside, {"pycomms", *sys.stdlib_module_names})
+    assert not violations, show(violations)
+
+
+def test_controller_of_chaos_needs_no_torch() -> None:
+    sources = read(ROOT / "pycomms" / "chaos", relative_to=ROOT, suffixes={".py"})
+    sources.pop("pycomms/chaos/workload.py")  # a program of a job
+    violations = import_violations(sources, {"pycomms", "tomli", *sys.stdlib_module_names})
+    assert not violations, show(violations)
+
+
 def test_launch_needs_nothing() -> None:
     sources = read(ROOT / "launch", relative_to=ROOT, suffixes={".py"})
     assert sources
@@ -74,7 +100,12 @@ def test_launch_needs_nothing() -> None:
 
 def test_one_file_reads_the_environment() -> None:
     sources = read(ROOT / "pycomms", relative_to=ROOT, suffixes={".py"})
-    assert len(environment_readers(sources)) <= 1
+    # Not of pycomms' process: it runs inside of jobs that may not have pycomms.
+    inside = "pycomms/chaos/_inside/"
+    assert [file for file in environment_readers(sources) if file.startswith(inside)] == [
+        f"{inside}_pycomms_chaos/_environment.py"
+    ]
+    assert len([file for file in environment_readers(sources) if not file.startswith(inside)]) <= 1
 
 
 def test_table_is_written_from_the_ground_up() -> None:

@@ -134,6 +134,7 @@ def _run(arguments: list[str]) -> None:
     if arguments[0] == "-W":
         warnings.simplefilter(arguments[1])  # type: ignore[arg-type]
         arguments = arguments[2:]
+    _customize()
     how, *rest = arguments
     sys.path[0] = str(Path.cwd() if how.startswith("-") else Path(how).resolve().parent)
     sys.path[1:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -146,6 +147,16 @@ def _run(arguments: list[str]) -> None:
     else:
         sys.argv = [how, *rest]
         runpy.run_path(how, run_name="__main__")
+
+
+def _customize() -> None:
+    """As an interpreter does at its start, where PYTHONPATH has something for that."""
+    for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        if folder and (Path(folder) / "sitecustomize.py").exists():
+            sys.path.insert(1, folder)
+            sys.modules.pop("sitecustomize", None)
+            importlib.import_module("sitecustomize")
+            break
 
 
 def main() -> None:

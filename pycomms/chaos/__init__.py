@@ -1,0 +1,30 @@
+"""Faults for real jobs, on purpose and repeatable, and the proof that the job has got over them: `pycomms chaos`.
+
+A program needs no line of this. One that wants its steps counted and its numbers checked may say them here; that costs
+a look into a dictionary where no controller watches. docs/chaos.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+__all__ = ["record", "step"]
+
+
+def step(number: int) -> None:
+    """A step of the program begins: for faults that wait for one. Sessions of :mod:`pycomms.ft` say it themselves."""
+    worker = _worker()
+    if worker is not None:
+        worker.step(number, "program")
+
+
+def record(kind: str, **fields: object) -> None:
+    """Puts an event into the log of the run. fields: what JSON can hold. docs/chaos.md says which kinds are checked."""
+    worker = _worker()
+    if worker is not None:
+        worker.record({"kind": kind, **fields})
+
+
+def _worker() -> Any:
+    return getattr(sys.modules.get("_pycomms_chaos"), "worker", None)

@@ -1,0 +1,79 @@
+"""The command ``pycomms chaos``: each subcommand lives in a file of its own, loaded when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn, Protocol
+
+PASSED, FAILED, UNDECIDED, UNUSABLE, USAGE = 0, 1, 2, 3, 4
+
+EXIT_CODES = """\
+exit codes:
+  0  every invariant held, or those were violated that the plan expects to be
+  1  an invariant was violated
+  2  undecided: a fault of the plan did not happen, or the run was interrupted
+  3  the job cannot be started, or the folder of a run is none
+  4  wrong usage, or a plan that makes no sense
+"""
+
+_SUBCOMMANDS = {
+    "run": ("pycomms.chaos._run_command", "start a job, do to it what a plan says, and judge it"),
+    "replay": ("pycomms.chaos._replay_command", "do a run again, and see whether it ends the same way"),
+    "shrink": ("pycomms.chaos._shrink_command", "find a smaller plan with which the job fails in the same way"),
+    "report": ("pycomms.chaos._report_command", "judge the folder of a run again, and write its reports"),
+    "list": ("pycomms.chaos._list_command", "all faults, with their settings; points, operations, invariants"),
+}
+
+
+class Subcommand(Protocol):
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace, command: Sequence[str]) -> int:
+        """command: what stands behind ``--``. Returns the exit code."""
+        ...
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"{self.prog}: {message}\n")
+
+
+def main(argv: list[str]) -> int:
+    """Runs ``pycomms chaos SUBCOMMAND …`` and returns its exit code."""
+    own, command = _split(argv)
+    parser = _Parser(
+        prog="pycomms chaos", description="faults for a real job, on purpose, and whether it gets over them"
+    )
+    subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+    named = own[0] if own else ""
+    for name, (home, what) in _SUBCOMMANDS.items():
+        subparser = subparsers.add_parser(
+            name, help=what, description=what, formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EXIT_CODES
+        )
+        if name == named:
+            _module(home).add_arguments(subparser)
+    try:
+        arguments = parser.parse_args(own)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return _module(_SUBCOMMANDS[arguments.subcommand][0]).run(arguments, command)
+
+
+def _split(argv: list[str]) -> tuple[list[str], list[str]]:
+    if "--" not in argv:
+        return argv, []
+    at = argv.index("--")
+    return argv[:at], argv[at + 1 :]
+
+
+def _module(home: str) -> Subcommand:
+    module: Subcommand = import_module(home)
+    return module
+
+
+def complain(subcommand: str, problem: object) -> None:
+    print(f"pycomms chaos {subcommand}: {problem}", file=sys.stderr)

@@ -1,0 +1,188 @@
+"""One run: from the start of the job to its end, whatever happens, with nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pycomms.chaos import _inside
+from pycomms.chaos._controller.desk import Desk, Member
+from pycomms.chaos._controller.folder import Folder
+from pycomms.chaos._controller.injector import Injector
+from pycomms.chaos._controller.journal import Journal
+from pycomms.chaos._controller.processes import Marked, Target
+from pycomms.chaos.core.plan import Plan
+
+_MARK = "PYCOMMS_CHAOS"
+_GRACE_S = 5.0
+"""For a job that is told to end, and for processes of one that has ended."""
+_INSIDE = Path(_inside.__file__).parent
+
+
+class CannotStartError(Exception):
+    """The command cannot be run."""
+
+
+async def conduct(
+    plan: Plan, command: Sequence[str], folder: Folder, environment: Mapping[str, str], *, quiet: bool = False
+) -> None:
+    """Everything that is known afterwards is in the folder. Raises CannotStartError."""
+    run = _Run(plan, folder)
+    try:
+        await run.go(command, environment, quiet)
+    finally:
+        await run.clean_up()
+
+
+class _Run:
+    def __init__(self, plan: Plan, folder: Folder) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._began = time.monotonic()
+        self._journal = Journal(folder.events, self._began)
+        self._desk = Desk(self._came, self._said, self._went)
+        self._marked = Marked(_MARK, str(self._desk.door))
+        self._injector = Injector(plan, self._desk, self._journal, self._service)
+        self._pids: set[int] = set()
+        self._root: Target | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._interrupted = asyncio.Event()
+        self._shared = _shared_memory()
+
+    async def go(self, command: Sequence[str], environment: Mapping[str, str], quiet: bool) -> None:
+        await self._desk.open()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._interrupted.set)
+        path = os.pathsep.join(filter(None, (str(_INSIDE), environment.get("PYTHONPATH", ""))))
+        told = {
+            **environment,
+            "PYTHONPATH": path,
+            _MARK: str(self._desk.door),
+            "PYCOMMS_FR_DIR": str(self._folder.records),
+            "PYCOMMS_FR_DUMP_DIR": str(self._folder.records),
+        }
+        if self._plan.hosts:
+            told["PYCOMMS_CHAOS_HOSTS"] = str(self._plan.hosts)
+        self._journal.write("begin", command=list(command))
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                env=told,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for the controller, which ends the job in order
+            )
+        except OSError as error:
+            raise CannotStartError(f"{command[0]}: {error.strerror}") from error
+        self._root = Target(self._process.pid)
+        output = loop.create_task(self._copy_output(quiet))
+        how = await self._await_end()
+        if how != "exited":
+            await self._stop()
+        code = self._process.poll()
+        await self._desk.drained(2.0)
+        self._journal.write("end", how=how, code=code)
+        await asyncio.wait([output], timeout=2.0)
+        output.cancel()
+
+    async def _await_end(self) -> str:
+        assert self._root is not None
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        loop.add_reader(self._root.pidfd, ended.set)
+        waits = [loop.create_task(ended.wait()), loop.create_task(self._interrupted.wait())]
+        await asyncio.wait(waits, timeout=self._plan.duration, return_when=asyncio.FIRST_COMPLETED)
+        loop.remove_reader(self._root.pidfd)
+        for wait in waits:
+            wait.cancel()
+        if ended.is_set():
+            return "exited"
+        return "interrupted" if self._interrupted.is_set() else "deadline"
+
+    async def _stop(self) -> None:
+        assert self._root is not None
+        self._injector.close()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            self._root.send(signal.SIGCONT)
+            self._root.send(number)
+            until = time.monotonic() + _GRACE_S
+            while self._process is not None and self._process.poll() is None and time.monotonic() < until:
+                await asyncio.sleep(0.02)
+
+    async def _copy_output(self, quiet: bool) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._process.stdout)
+        with self._folder.output.open("wb", buffering=0) as file:
+            while data := await reader.read(1 << 16):
+                file.write(data)
+                if not quiet:
+                    sys.stderr.buffer.write(data)
+                    sys.stderr.buffer.flush()
+
+    async def clean_up(self) -> None:
+        """Whatever has gone wrong before."""
+        loop = asyncio.get_running_loop()
+        self._injector.close()
+        until = time.monotonic() + _GRACE_S
+        while any(self._marked.pids()) and time.monotonic() < until and self._has_exited():
+            await asyncio.sleep(0.02)  # what ends with the job may take its time
+        for member in list(self._desk.members.values()):  # one whose environment does not show where it belongs
+            member.target.send(signal.SIGKILL)
+        left = self._marked.kill_all(_GRACE_S)
+        await self._desk.close()
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE_S)
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+        if self._root is not None:
+            self._root.close()
+        shared = [name for name in _shared_memory() - self._shared if any(str(pid) in name for pid in self._pids)]
+        self._journal.write("left", processes=left, shared_memory=sorted(shared))
+        self._journal.close()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+    def _has_exited(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    def _service(self, name: str) -> Target | None:
+        if name == "agent":
+            return self._root
+        return self._marked.find("pycomms", "coordinator") or self._marked.find("__main__.py", "coordinator")
+
+    def _came(self, member: Member, t: float) -> None:
+        self._pids.add(member.pid)
+        self._journal.write("worker", t=t, world=member.world, **member.who)
+        self._injector.welcome(member)
+
+    def _said(self, member: Member, said: dict[str, Any]) -> None:
+        kind, t = said.pop("kind"), said.pop("t")
+        if kind == "claim":
+            self._injector.claimed(member, {**said, "t": t})
+            return
+        if kind in ("step", "operation"):
+            self._injector.begun()
+        self._journal.write(kind, t=t, **{**said, **member.who})
+
+    def _went(self, member: Member) -> None:
+        self._journal.write("gone", **member.who)
+
+
+def _shared_memory() -> set[str]:
+    with suppress(OSError):
+        return {path.name for path in Path("/dev/shm").iterdir()}
+    return set()

@@ -1,0 +1,152 @@
+"""Decides which fault happens now, once for each time that the plan says, and does those that come from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from pycomms.chaos._controller.desk import Desk, Member
+from pycomms.chaos._controller.journal import Journal
+from pycomms.chaos._controller.processes import Target
+from pycomms.chaos.core.plan import Fault, Plan
+
+Service = Callable[[str], "Target | None"]
+"""The process of the coordinator or the agent, at this moment."""
+
+
+class Injector:
+    """For one event loop."""
+
+    def __init__(self, plan: Plan, desk: Desk, journal: Journal, service: Service) -> None:
+        self._plan = plan
+        self._desk = desk
+        self._journal = journal
+        self._service = service
+        self._left = {
+            (number, rank): fault.times for number, fault in enumerate(plan.faults) for rank in _who_triggers(fault)
+        }
+        self._frozen: set[Target] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._has_begun = False
+
+    def welcome(self, member: Member) -> None:
+        """Tells a worker which faults wait for it."""
+        wanted = [
+            [number, _as_told(fault)]
+            for number, fault in enumerate(self._plan.faults)
+            if fault.at.seconds is None and self._left.get((number, member.rank), 0) > 0
+        ]
+        member.say({"welcome": wanted})
+
+    def begun(self) -> None:
+        """The first step of the job, or the first operation: time counts from here."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        for number, fault in enumerate(self._plan.faults):
+            if fault.at.seconds is not None:
+                self._spawn(self._by_time(number, fault, fault.at.seconds))
+
+    def claimed(self, member: Member, claim: dict[str, Any]) -> None:
+        """A worker has come to where a fault waits for it, and stands there until it is answered."""
+        number: int = claim["fault"]
+        fault = self._plan.faults[number]
+        key = (number, member.rank)
+        if self._left.get(key, 0) <= 0:
+            member.say({"answer": claim["ask"], "yes": False})
+            return
+        self._left[key] -= 1
+        where = {"where": claim["where"], "t": claim["t"]}
+        own = fault.at.rank is None and not fault.process
+        pids: list[int] = []
+        if own:
+            pids = self._pids_of(fault.settings.get("peers", []))
+            self._do(number, fault, member, **where)
+        else:
+            self._do_to_targets(number, fault, **where)
+        member.say({"answer": claim["ask"], "yes": own, "again": self._left[key] > 0, "pids": pids})
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for target in self._frozen:
+            target.send(signal.SIGCONT)
+
+    async def _by_time(self, number: int, fault: Fault, seconds: float) -> None:
+        for _ in range(fault.times):
+            await asyncio.sleep(seconds)
+            self._do_to_targets(number, fault, where=f"after {seconds:g} s")
+
+    def _do_to_targets(self, number: int, fault: Fault, **where: Any) -> None:
+        if fault.process:
+            target = self._service(fault.process)
+            if target is None:
+                self._journal.write("not-injected", fault=number, why=f"no process of a {fault.process} was found")
+                return
+            self._journal.write("fault", fault=number, what=fault.kind, process=fault.process, pid=target.pid, **where)
+            self._outside(number, fault, target)
+            return
+        for rank in fault.ranks:
+            member = self._desk.of_rank(rank)
+            if member is None:
+                self._journal.write("not-injected", fault=number, rank=rank, why=f"no process has rank {rank} now")
+                continue
+            self._do(number, fault, member, **where)
+            if fault.of.inside:
+                pids = self._pids_of(fault.settings.get("peers", []))
+                member.say({"act": [number, {**_as_told(fault), "pids": pids}]})
+
+    def _do(self, number: int, fault: Fault, member: Member, **where: Any) -> None:
+        self._journal.write("fault", fault=number, what=fault.kind, **member.who, **where)
+        if not fault.of.inside:
+            self._outside(number, fault, member.target)
+
+    def _outside(self, number: int, fault: Fault, target: Target) -> None:
+        settings: dict[str, Any] = dict(fault.settings)
+        if fault.kind == "kill":
+            target.send(signal.Signals[settings["signal"]])
+        elif fault.kind == "freeze":
+            target.send(signal.SIGSTOP)
+            self._frozen.add(target)
+            if settings["for"]:
+                self._spawn(self._thaw(number, target, settings["for"]))
+        elif fault.kind == "starve":
+            self._spawn(self._starve(number, target, settings))
+
+    async def _thaw(self, number: int, target: Target, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._frozen.discard(target)
+        is_there = target.send(signal.SIGCONT)
+        self._journal.write("over", fault=number, pid=target.pid, was_there=is_there)
+
+    async def _starve(self, number: int, target: Target, settings: dict[str, Any]) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (settings["for"] or 1e9)
+        share, period = settings["share"], settings["period"]
+        self._frozen.add(target)
+        while loop.time() < until and target.send(signal.SIGSTOP):
+            await asyncio.sleep(period * (1 - share))
+            target.send(signal.SIGCONT)
+            await asyncio.sleep(period * share)
+        self._frozen.discard(target)
+        self._journal.write("over", fault=number, pid=target.pid)
+
+    def _pids_of(self, ranks: Any) -> list[int]:
+        members = [self._desk.of_rank(rank) for rank in ranks]
+        return [member.pid for member in members if member is not None]
+
+    def _spawn(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _who_triggers(fault: Fault) -> tuple[int, ...]:
+    return fault.ranks if fault.at.rank is None else (fault.at.rank,)
+
+
+def _as_told(fault: Fault) -> dict[str, Any]:
+    at = {name: value for name, value in vars(fault.at).items() if value is not None}
+    return {"kind": fault.kind, "at": at, **fault.settings}

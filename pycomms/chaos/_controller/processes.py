@@ -1,0 +1,96 @@
+"""Processes of the job, and no others: known by a variable in their environment that all inherit, or by a connection
+that has shown the run's token.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(eq=False)
+class Target:
+    """A process that signals may be sent to: by a pidfd, so a number that is used again is no danger."""
+
+    pid: int
+    pidfd: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Raises ProcessLookupError where it has ended."""
+        self.pidfd = os.pidfd_open(self.pid)
+
+    def send(self, number: int) -> bool:
+        """False: it has ended."""
+        try:
+            signal.pidfd_send_signal(self.pidfd, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def close(self) -> None:
+        os.close(self.pidfd)
+
+
+class Marked:
+    """All processes of this user that have the variable with this value."""
+
+    def __init__(self, variable: str, value: str) -> None:
+        self._mark = f"{variable}={value}".encode()
+
+    def pids(self) -> Iterator[int]:
+        for path in Path("/proc").iterdir():
+            if path.name.isdecimal() and self._has_mark(int(path.name)):
+                yield int(path.name)
+
+    def find(self, *words: str) -> Target | None:
+        """One whose command line has all these words."""
+        for pid in self.pids():
+            with suppress(OSError):
+                if set(words) <= {Path(word).name for word in command_of(pid)}:
+                    return self.target(pid)
+        return None
+
+    def target(self, pid: int) -> Target | None:
+        """Looked at again once the process is held: before, its number might have gone to another."""
+        with suppress(OSError):
+            target = Target(pid)
+            if self._has_mark(pid):
+                return target
+            target.close()
+        return None
+
+    def _has_mark(self, pid: int) -> bool:
+        with suppress(OSError):
+            path = Path(f"/proc/{pid}")
+            is_alive = path.joinpath("stat").read_text().rpartition(") ")[2][:1] not in ("Z", "X")
+            return is_alive and self._mark in path.joinpath("environ").read_bytes().split(b"\0")
+        return False
+
+    def kill_all(self, within: float) -> list[str]:
+        """Those that were still there, in words."""
+        left: dict[int, str] = {}
+        until = time.monotonic() + within
+        while time.monotonic() < until:
+            pids = list(self.pids())
+            if not pids:
+                break
+            for pid in pids:
+                with suppress(OSError):
+                    left.setdefault(pid, f"{pid} ({' '.join(command_of(pid))[:120]})")
+                target = self.target(pid)
+                if target is not None:
+                    target.send(signal.SIGKILL)
+                    target.close()
+            time.sleep(0.02)
+        return list(left.values())
+
+
+def command_of(pid: int) -> list[str]:
+    """Raises OSError where it has ended."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return [word.decode(errors="replace") for word in words if word]

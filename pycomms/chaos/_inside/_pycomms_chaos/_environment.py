@@ -1,0 +1,39 @@
+"""What the environment says. The only module in here that reads it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+DOOR = "PYCOMMS_CHAOS"
+HOSTS = "PYCOMMS_CHAOS_HOSTS"
+
+
+def door() -> Path | None:
+    """The folder with the controller's socket."""
+    value = os.environ.get(DOOR, "")
+    return Path(value) if value else None
+
+
+def rank() -> int | None:
+    """As launchers tell it, at this moment: a spare process is told late."""
+    value = os.environ.get("RANK", "")
+    return int(value) if value.isdecimal() else None
+
+
+def world() -> int:
+    value = os.environ.get("WORLD_SIZE", "")
+    return int(value) if value.isdecimal() else 0
+
+
+def attempt() -> int:
+    """How many processes had the place before."""
+    value = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
+    return int(value) if value.isdecimal() else 0
+
+
+def pretend_host() -> None:
+    """The ranks of a host act as if they were on several, where the plan wants connections between them."""
+    hosts, own = os.environ.get(HOSTS, ""), rank()
+    if hosts.isdecimal() and int(hosts) > 0 and own is not None:
+        os.environ["PYCOMMS_HOST_ID"] = f"chaos-{own % int(hosts)}"

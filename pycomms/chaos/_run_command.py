@@ -1,0 +1,73 @@
+"""``pycomms chaos run [PLAN] -- COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pycomms.chaos._command import UNUSABLE, USAGE, complain
+from pycomms.chaos._controller.folder import RunError
+from pycomms.chaos._plans import PlanError, plan_of
+from pycomms.chaos._trial import CannotStartError, trial
+from pycomms.chaos.core.drawing import SURVIVABLE, draw_plan, settle
+from pycomms.chaos.core.plan import Plan
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "pycomms chaos run [PLAN] [options] -- COMMAND …"
+    parser.add_argument("plan", nargs="?", type=Path, metavar="PLAN", help="TOML; none: one is drawn from the seed")
+    parser.add_argument("--seed", type=int, help="of a plan that is drawn, and of ranks that a plan leaves open")
+    parser.add_argument(
+        "--duration", type=float, metavar="S", help="seconds that the job may take (default: the plan's)"
+    )
+    parser.add_argument(
+        "--faults",
+        type=lambda text: text.split(","),
+        metavar="A,B",
+        help="only these kinds: of the plan, or to draw from (default: those that a job has to get over)",
+    )
+    parser.add_argument("--ranks", type=int, default=4, help="of the job, for a plan that is drawn (default: 4)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: chaos-runs/TIME-NAME)")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    parser.add_argument("--quiet", action="store_true", help="do not show the job's output; it is in output.log")
+
+
+def run(arguments: argparse.Namespace, command: Sequence[str]) -> int:
+    if not command:
+        complain("run", "no command: pycomms chaos run PLAN -- pycomms run --nproc-per-node 4 train.py")
+        return USAGE
+    try:
+        plan = _plan(arguments)
+    except (PlanError, ValueError) as error:
+        complain("run", error)
+        return USAGE
+    try:
+        done = trial(plan, command, arguments.out, quiet=arguments.quiet)
+    except (RunError, CannotStartError) as error:
+        complain("run", error)
+        return UNUSABLE
+    print(done.json if arguments.json else done.text)
+    return done.exit_code
+
+
+def _plan(arguments: argparse.Namespace) -> Plan:
+    if arguments.plan is None:
+        seed = arguments.seed if arguments.seed is not None else 0
+        plan = draw_plan(seed, arguments.ranks, arguments.faults or SURVIVABLE)
+    else:
+        plan = plan_of(arguments.plan)
+        if arguments.seed is not None:
+            plan = replace(plan, seed=arguments.seed)
+        if arguments.faults:
+            kept = tuple(fault for fault in plan.faults if fault.kind in arguments.faults)
+            if not kept:
+                kinds = ", ".join(sorted({fault.kind for fault in plan.faults}))
+                raise ValueError(f"--faults: given {','.join(arguments.faults)}, expected some of the plan's: {kinds}")
+            plan = replace(plan, faults=kept)
+    if arguments.duration is not None:
+        if arguments.duration <= 0:
+            raise ValueError(f"--duration: given {arguments.duration:g}, expected more than 0 seconds")
+        plan = replace(plan, duration=arguments.duration)
+    return settle(plan)

@@ -1,0 +1,56 @@
+"""A plan, a command: one run, judged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pycomms._config import inherited
+from pycomms.chaos._command import FAILED, PASSED, UNDECIDED
+from pycomms.chaos._controller.conduct import CannotStartError, conduct
+from pycomms.chaos._controller.folder import create, describe
+from pycomms.chaos._judging import judge_folder, write_reports
+from pycomms.chaos._report.as_json import to_json
+from pycomms.chaos._report.facts import Facts
+from pycomms.chaos._report.text import to_text
+from pycomms.chaos.core.invariants import Result
+from pycomms.chaos.core.plan import Plan
+
+__all__ = ["CannotStartError", "Done", "trial"]
+
+_CODES = {Result.PASSED: PASSED, Result.FAILED: FAILED, Result.UNDECIDED: UNDECIDED}
+
+
+@dataclass(frozen=True)
+class Done:
+    facts: Facts
+
+    @property
+    def exit_code(self) -> int:
+        return _CODES[self.facts.judgement.result]
+
+    @property
+    def text(self) -> str:
+        return to_text(self.facts)
+
+    @property
+    def json(self) -> str:
+        return to_json(self.facts)
+
+
+def trial(plan: Plan, command: Sequence[str], out: Path | None = None, *, quiet: bool = False) -> Done:
+    """Raises RunError or CannotStartError."""
+    folder = create(out, plan.name)
+    environment = inherited()
+    describe(folder, plan, command, environment)
+    asyncio.run(conduct(plan, command, folder, environment, quiet=quiet))
+    return report(folder.path)
+
+
+def report(path: Path) -> Done:
+    """Judges what lies there. Raises RunError."""
+    facts = judge_folder(path)
+    write_reports(facts)
+    return Done(facts)

@@ -1,0 +1,87 @@
+"""From a seed: a whole plan, or who the ranks are that a plan leaves to the seed. The same seed gives the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pycomms.chaos.core.kinds import KINDS, POINTS, Effect, Form, Kind, Value
+from pycomms.chaos.core.plan import ANY, Expectation, Fault, Plan, Trigger
+
+SURVIVABLE = tuple(
+    kind.name for kind in KINDS.values() if kind.effect in (Effect.DEATH, Effect.STALL, Effect.SLOW, Effect.SERVICE)
+)
+"""What a job has to get over by itself."""
+
+_NEVER_AT = ("done", "closing")  # then the job is over, and nothing is left to be seen
+_LAST_STEP = 40
+
+
+def settle(plan: Plan) -> Plan:
+    """With ranks for those that the seed is to choose: of a fault, each another one."""
+    draw = random.Random(f"ranks {plan.seed}")
+    return replace(plan, faults=tuple(_settled(fault, plan.ranks, draw) for fault in plan.faults))
+
+
+def _settled(fault: Fault, of_ranks: int, draw: random.Random) -> Fault:
+    free = [rank for rank in range(of_ranks) if rank not in fault.ranks]
+    chosen = [free.pop(draw.randrange(len(free))) if rank == ANY and free else rank for rank in fault.ranks]
+    return replace(fault, ranks=tuple(rank for rank in chosen if rank != ANY))
+
+
+def draw_plan(seed: int, ranks: int, kinds: Sequence[str] = SURVIVABLE, most: int = 4) -> Plan:
+    """One to ``most`` faults of these kinds. One rank suffers nothing, so that somebody has the state.
+
+    Raises:
+        ValueError: there are too few ranks, or no such kind.
+    """
+    if ranks < 2:
+        raise ValueError(f"ranks: given {ranks}, expected at least 2: somebody has to be left")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(f"faults: given {kind!r}, expected of {', '.join(KINDS)}")
+    draw = random.Random(f"plan {seed}")
+    spared = draw.randrange(ranks)
+    hit = [rank for rank in range(ranks) if rank != spared]
+    faults = tuple(_drawn(KINDS[draw.choice(list(kinds))], hit, draw) for _ in range(draw.randint(1, most)))
+    return Plan(name=f"random-{seed}", seed=seed, ranks=ranks, faults=faults, expect=Expectation(recovery=30.0))
+
+
+def _drawn(kind: Kind, hit: Sequence[int], draw: random.Random) -> Fault:
+    several = min(len(hit), draw.choice((1, 1, 1, 2)))
+    is_service = kind.on_service and draw.random() < 0.2
+    at = _moment(kind, draw)
+    if is_service:
+        at = replace(at, rank=draw.choice(list(hit)))
+    return Fault(
+        kind=kind.name,
+        at=at,
+        ranks=() if is_service else tuple(sorted(draw.sample(list(hit), several))),
+        process="coordinator" if is_service else "",
+        times=1 if is_service else draw.choice((1, 1, 1, 2)),
+        settings={setting.name: _setting(kind, setting.name, draw) for setting in kind.settings},
+    )
+
+
+def _moment(kind: Kind, draw: random.Random) -> Trigger:
+    step = draw.randint(2, _LAST_STEP)
+    choice = draw.choice(("step", "op", "point"))
+    if choice == "op" or kind.on_operation:
+        moment = "before" if kind.on_operation else draw.choice(("before", "inside", "after"))
+        return Trigger(step=step, op="all_reduce", moment=moment)
+    if choice == "point":
+        per_step = ("step", "reduced", "voted", "decided", "committed")
+        return Trigger(step=step, point=draw.choice([point for point in per_step if point in POINTS]))
+    return Trigger(step=step)
+
+
+def _setting(kind: Kind, name: str, draw: random.Random) -> Value:
+    setting = next(one for one in kind.settings if one.name == name)
+    if name == "for":
+        return draw.choice((0.05, 0.2, 1.0))
+    if setting.form is Form.CHOICE:
+        return draw.choice(setting.choices)
+    if setting.form is Form.FLAG:
+        return draw.random() < 0.5
+    return setting.default

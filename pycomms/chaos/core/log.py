@@ -1,0 +1,134 @@
+"""What a run has written down, put in order for those who judge it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pycomms.chaos.core.kinds import Effect
+from pycomms.chaos.core.plan import Plan
+
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Process:
+    """A worker of the job. went, done: when it has ended, and when it has come to the end of the training; or None."""
+
+    pid: int
+    rank: int
+    incarnation: int
+    came: float
+    went: float | None
+    done: float | None
+
+    def lives_at(self, t: float) -> bool:
+        return self.came <= t and (self.went is None or self.went >= t)
+
+
+@dataclass(frozen=True)
+class Commit:
+    t: float
+    step: int
+    pid: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A fault that has happened. rank: -1: the process is no worker."""
+
+    t: float
+    fault: int
+    rank: int
+    pid: int
+    where: str
+
+
+@dataclass(frozen=True)
+class Settling:
+    """A member that trains on after members have changed, or begins."""
+
+    t: float
+    pid: int
+    rank: int
+    members: tuple[int, ...]
+    reason: str
+    is_first: bool
+
+
+class Log:
+    """verdict: of the flight recorder, as `pycomms fr analyze --json` has it. output: what the job has printed."""
+
+    def __init__(
+        self, plan: Plan, events: Sequence[Event], verdict: Mapping[str, Any] | None = None, output: str = ""
+    ) -> None:
+        self.plan = plan
+        self.events = sorted(events, key=lambda event: event["t"])
+        self.verdict = verdict or {}
+        self.output = output
+
+    def of(self, kind: str) -> list[Event]:
+        return [event for event in self.events if event["kind"] == kind]
+
+    @cached_property
+    def is_session(self) -> bool:
+        return any(event["point"] == "settled" for event in self.of("point"))
+
+    @cached_property
+    def end(self) -> Event | None:
+        return next(iter(self.of("end")), None)
+
+    @cached_property
+    def processes(self) -> list[Process]:
+        went = {event["pid"]: event["t"] for event in self.of("gone")}
+        done = {event["pid"]: event["t"] for event in self.of("finished")}
+        done.update({event["pid"]: event["t"] for event in self.of("point") if event["point"] == "done"})
+        return [
+            Process(one["pid"], one["rank"], one["incarnation"], one["t"], went.get(one["pid"]), done.get(one["pid"]))
+            for one in self.of("worker")
+        ]
+
+    @cached_property
+    def commits(self) -> list[Commit]:
+        """Of each process each step once. A program that says its values has committed what it says them of."""
+        found: dict[tuple[int, int], Commit] = {}
+        for event in self.events:
+            if event["kind"] == "values":
+                step = event["step"]
+            elif event["kind"] == "point" and event["point"] == "committed":
+                step = event["committed"]
+            else:
+                continue
+            key = (event["pid"], step)
+            found.setdefault(key, Commit(event["t"], step, event["pid"], event["rank"]))
+        return sorted(found.values(), key=lambda one: one.t)
+
+    @cached_property
+    def hits(self) -> list[Hit]:
+        return [
+            Hit(one["t"], one["fault"], one.get("rank", -1), one["pid"], one.get("where", ""))
+            for one in self.of("fault")
+        ]
+
+    @cached_property
+    def settlings(self) -> list[Settling]:
+        found = []
+        seen: set[int] = set()
+        for one in self.of("point"):
+            if one["point"] == "settled":
+                first = one["pid"] not in seen
+                seen.add(one["pid"])
+                members = tuple(one["members"])
+                found.append(Settling(one["t"], one["pid"], one["rank"], members, one["reason"], first))
+        return found
+
+    def effect(self, hit: Hit) -> Effect:
+        return self.plan.faults[hit.fault].of.effect
+
+    def is_over_at(self, hit: Hit) -> float:
+        """When the fault was taken back; infinity: it was not."""
+        later = [one["t"] for one in self.of("over") if one["fault"] == hit.fault and one["t"] >= hit.t]
+        return min(later, default=float("inf"))

@@ -1,0 +1,159 @@
+"""Whether the numbers are right: values, agreement, steps, samples. Pure functions of the log."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from pycomms.chaos.core import payload
+from pycomms.chaos.core.finding import Finding, judged, unchecked
+from pycomms.chaos.core.log import Event, Log
+
+_NO_VALUES = "the program tells no values; pycomms.chaos.workload does, and pycomms.chaos.record('values', …)"
+_NO_STEPS = "the program has told of no step: it has no session, calls no pycomms.chaos.step() and has no optimizer"
+
+
+def values(log: Log) -> Finding:
+    """Every sum equals the reference over the members that are in it, and these are who they are said to be."""
+    told = log.of("values")
+    if not told:
+        return unchecked("values", _NO_VALUES)
+    problems: list[str] = []
+    members_now = {}
+    settlings = iter(log.settlings)
+    coming = next(settlings, None)
+    for event in told:
+        while coming is not None and coming.t <= event["t"]:
+            members_now[coming.pid] = list(coming.members)
+            coming = next(settlings, None)
+        problem = _wrong(event, members_now.get(event["pid"]))
+        if problem:
+            problems.append(f"step {event['step']} on rank {event['rank']}: {problem}")
+    return judged("values", f"{len(told)} sums, each what its members have contributed", problems)
+
+
+def _wrong(event: Event, members_told: list[int] | None) -> str:
+    head = event["head"]
+    if head is None:
+        return f"{event['wrong']} of {event['elements']} elements are not finite"
+    members = payload.members_of(head)
+    if members is None:
+        return f"the sum does not consist of one contribution of each: its digits are {head:#x}"
+    if members_told is not None and not set(members) <= set(members_told):
+        return f"slots {members} are in the sum, but the members are {members_told}"
+    if event["wrong"] or event["total"] != payload.total(event["step"], members, event["elements"]):
+        return f"{event['wrong']} of {event['elements']} elements are wrong, for a sum over slots {members}"
+    return ""
+
+
+def agreement(log: Log) -> Finding:
+    """Whoever has taken a step has taken the same one, and has the same state behind it."""
+    told = log.of("values")
+    if not told:
+        return unchecked("agreement", _NO_VALUES)
+    seen: dict[int, Event] = {}
+    problems = []
+    for event in told:
+        first = seen.setdefault(event["step"], event)
+        for name in ("head", "total", "digest"):
+            if first[name] != event[name]:
+                problems.append(
+                    f"step {event['step']}: rank {first['rank']} has {name} {first[name]}, rank {event['rank']} has "
+                    f"{event[name]}"
+                )
+                break
+    return judged("agreement", f"{len(seen)} steps, the same on all who have taken them", problems)
+
+
+def steps(log: Log) -> Finding:
+    """No step is left out, none is taken again once a later one was taken, and few are tried again."""
+    commits = log.commits
+    if not commits:
+        return _steps_of_others(log)
+    problems = []
+    first_of: dict[int, float] = {}
+    for commit in commits:
+        first_of.setdefault(commit.step, commit.t)
+    for commit in commits:
+        later = first_of.get(commit.step + 1)
+        if later is not None and commit.t > later:
+            problems.append(
+                f"rank {commit.rank} has taken step {commit.step} after another had taken step {commit.step + 1}"
+            )
+    missing = sorted(set(range(1, max(first_of) + 1)) - set(first_of))
+    if missing:
+        problems.append(f"nobody has taken the steps {missing[:10]}")
+    problems += _holes_of_processes(log)
+    tries = _tries(log)
+    most = 1 + len(log.hits)
+    problems += [
+        f"rank {rank} has begun step {step} {count} times, with {most - 1} faults"
+        for (rank, _, step), count in tries.items()
+        if count > most
+    ]
+    again = len({step for (_, _, step), count in tries.items() if count > 1})
+    return judged("steps", f"1 to {max(first_of)}, each taken once; {again} were tried again", problems)
+
+
+def _holes_of_processes(log: Log) -> list[str]:
+    last: dict[int, int] = {}
+    restored = sorted((one.t, one.pid) for one in log.settlings)
+    problems = []
+    for commit in log.commits:
+        before = last.get(commit.pid)
+        if before is not None and commit.step != before + 1:
+            between = [t for t, pid in restored if pid == commit.pid and t <= commit.t]
+            if len(between) < 2:
+                problems.append(f"rank {commit.rank} has taken step {before}, then step {commit.step}")
+        last[commit.pid] = commit.step
+    return problems
+
+
+def _steps_of_others(log: Log) -> Finding:
+    begun = log.of("step")
+    if not begun:
+        return unchecked("steps", _NO_STEPS)
+    return unchecked(
+        "steps", f"{max(event['step'] for event in begun)} steps begun; the program does not say which it has taken"
+    )
+
+
+def _tries(log: Log) -> dict[tuple[int, int, int], int]:
+    count: dict[tuple[int, int, int], int] = defaultdict(int)
+    for event in log.of("step"):
+        count[event["rank"], event["pid"], event["step"]] += 1
+    return count
+
+
+def samples(log: Log) -> Finding:
+    """Each sample is used exactly once: the steps' samples lie one behind the other, and each member has its own."""
+    told = [event for event in log.of("values") if event.get("samples")]
+    if not told:
+        return unchecked("samples", _NO_VALUES)
+    by_step: dict[int, dict[int, Event]] = defaultdict(dict)
+    problems = []
+    for event in told:
+        again = by_step[event["step"]].setdefault(event["rank"], event)
+        if again["samples"] != event["samples"]:
+            problems.append(f"step {event['step']}: rank {event['rank']} has used samples {event['samples']} as well")
+    place, used = 0, 0
+    for step in range(1, max(by_step) + 1):
+        events = by_step.get(step, {})
+        heads = [event["head"] for event in events.values() if event["head"] is not None]
+        members = payload.members_of(heads[0]) if heads else None
+        if members is None:
+            return judged("samples", "", problems) if problems else unchecked("samples", f"step {step} is not known")
+        size = len(next(iter(events.values()))["samples"])
+        expected = set(range(place, place + size * len(members)))
+        found = [sample for event in events.values() for sample in event["samples"]]
+        if len(set(found)) != len(found):
+            problems.append(f"step {step}: two ranks have used the same of {sorted(found)}")
+        if not set(found) <= expected or (len(events) == len(members) and set(found) != expected):
+            problems.append(f"step {step}: used {_span(found)}, expected {_span(expected)} for {len(members)} members")
+        place += size * len(members)
+        used += len(found)
+    return judged("samples", f"{place} samples, each used once ({used} seen)", problems)
+
+
+def _span(samples_: object) -> str:
+    ordered = sorted(samples_)  # type: ignore[call-overload]
+    return f"{len(ordered)} samples from {ordered[0]} to {ordered[-1]}" if ordered else "none"
