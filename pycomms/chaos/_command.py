@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn, Protocol
 
 PASSED, FAILED, UNDECIDED, UNUSABLE, USAGE = 0, 1, 2, 3, 4
+_PIPE_CLOSED = 141
+"""As the shell says of a process that SIGPIPE ended."""
 
 EXIT_CODES = """\
 exit codes:
@@ -60,7 +63,11 @@ def main(argv: list[str]) -> int:
         arguments = parser.parse_args(own)
     except SystemExit as end:
         return int(end.code or 0)
-    return _module(_SUBCOMMANDS[arguments.subcommand][0]).run(arguments, command)
+    try:
+        return _module(_SUBCOMMANDS[arguments.subcommand][0]).run(arguments, command)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
 
 
 def _split(argv: list[str]) -> tuple[list[str], list[str]]:

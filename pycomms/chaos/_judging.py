@@ -8,6 +8,8 @@ from typing import Any
 from pycomms.chaos._controller.folder import Folder, read_events, recorded
 from pycomms.chaos._report.as_json import to_json
 from pycomms.chaos._report.facts import Facts
+from pycomms.chaos._report.html import to_html
+from pycomms.chaos._report.junit import to_junit
 from pycomms.chaos.core.invariants import judge
 from pycomms.chaos.core.log import Log
 
@@ -24,6 +26,8 @@ def judge_folder(path: Path) -> Facts:
 
 def write_reports(facts: Facts) -> None:
     (facts.folder / "report.json").write_text(to_json(facts) + "\n")
+    (facts.folder / "report.xml").write_text(to_junit(facts))
+    (facts.folder / "report.html").write_text(to_html(facts))
 
 
 def verdict(records: Path) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def test_agent_and_coordinator_need_no_torch(part: str) -> None:
 
 
 def test_chaos_decides_without_the_world() -> None:
-    """Plans and judgements are functions of what was given; what runs inside of a job needs nothing that may be absent."""
+    """Plans and judgements are functions of what was given; what runs inside of a job needs only what is there."""
     chaos = ROOT / "pycomms" / "chaos"
     core = read(chaos / "core", relative_to=ROOT, suffixes={".py"})
     assert core

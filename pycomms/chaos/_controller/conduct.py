@@ -89,6 +89,7 @@ class _Run:
         how = await self._await_end()
         if how != "exited":
             await self._stop()
+            self._marked.kill_all(_GRACE_S)
         code = self._process.poll()
         await self._desk.drained(2.0)
         self._journal.write("end", how=how, code=code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Recorded:
 
 def create(wanted: Path | None, name: str) -> Folder:
     """An empty one. Raises RunError where that cannot be."""
-    path = wanted or _free(Path("chaos-runs"), f"{time.strftime('%Y%m%d-%H%M%S')}-{name}")
+    path = wanted or _free(Path("chaos-runs"), f"{time.strftime('%Y%m%d-%H%M%S')}-{_plain(name)}")
     try:
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
@@ -62,6 +63,11 @@ def create(wanted: Path | None, name: str) -> Folder:
     except OSError as error:
         raise RunError(f"{path}: cannot be made: {error.strerror}") from error
     return folder
+
+
+def _plain(name: str) -> str:
+    """For a folder's name."""
+    return re.sub(r"[^\w.-]+", "-", name)[:60]
 
 
 def _free(parent: Path, name: str) -> Path:

@@ -29,16 +29,23 @@ class Injector:
         }
         self._frozen: set[Target] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._awaited: list[tuple[int, int, str]] = []  # fault, rank, where
         self._has_begun = False
 
     def welcome(self, member: Member) -> None:
         """Tells a worker which faults wait for it."""
+        awaited = [one for one in self._awaited if one[1] == member.rank]
         wanted = [
             [number, _as_told(fault)]
             for number, fault in enumerate(self._plan.faults)
-            if fault.at.seconds is None and self._left.get((number, member.rank), 0) > 0
+            if fault.at.seconds is None
+            and fault.at.start in (None, member.incarnation + 1)
+            and self._left.get((number, member.rank), 0) > 0
         ]
         member.say({"welcome": wanted})
+        for one in awaited:
+            self._awaited.remove(one)
+            self._order(one[0], member, where=one[2])
 
     def begun(self) -> None:
         """The first step of the job, or the first operation: time counts from here."""
@@ -90,13 +97,18 @@ class Injector:
             return
         for rank in fault.ranks:
             member = self._desk.of_rank(rank)
-            if member is None:
-                self._journal.write("not-injected", fault=number, rank=rank, why=f"no process has rank {rank} now")
-                continue
-            self._do(number, fault, member, **where)
-            if fault.of.inside:
-                pids = self._pids_of(fault.settings.get("peers", []))
-                member.say({"act": [number, {**_as_told(fault), "pids": pids}]})
+            if member is None:  # it is just being started
+                self._awaited.append((number, rank, where["where"]))
+            else:
+                self._order(number, member, **where)
+
+    def _order(self, number: int, member: Member, **where: Any) -> None:
+        """To a process that has not asked for it."""
+        fault = self._plan.faults[number]
+        self._do(number, fault, member, **where)
+        if fault.of.inside:
+            pids = self._pids_of(fault.settings.get("peers", []))
+            member.say({"act": [number, {**_as_told(fault), "pids": pids}]})
 
     def _do(self, number: int, fault: Fault, member: Member, **where: Any) -> None:
         self._journal.write("fault", fault=number, what=fault.kind, **member.who, **where)

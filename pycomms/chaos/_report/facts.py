@@ -50,7 +50,7 @@ def story(log: Log) -> list[Happening]:
             told.append(Happening(t=t, rank=rank, kind="over", text="the fault is over"))
         elif kind == "worker":
             start = f", start {event['incarnation'] + 1}" if event["incarnation"] else ""
-            told.append(Happening(t=t, rank=rank, kind="came", text=f"process {event['pid']}{start}"))
+            told.append(Happening(t=t, rank=rank, kind="came", text=f"process {event['pid']} has come{start}"))
         elif kind == "gone":
             told.append(Happening(t=t, rank=rank, kind="gone", text=f"process {event['pid']} has ended"))
         elif kind == "not-injected":

@@ -45,7 +45,9 @@ def draw_plan(seed: int, ranks: int, kinds: Sequence[str] = SURVIVABLE, most: in
     spared = draw.randrange(ranks)
     hit = [rank for rank in range(ranks) if rank != spared]
     faults = tuple(_drawn(KINDS[draw.choice(list(kinds))], hit, draw) for _ in range(draw.randint(1, most)))
-    return Plan(name=f"random-{seed}", seed=seed, ranks=ranks, faults=faults, expect=Expectation(recovery=30.0))
+    return Plan(
+        name=f"random-{seed}", seed=seed, ranks=ranks, faults=faults, expect=Expectation(injected="some", recovery=30.0)
+    )
 
 
 def _drawn(kind: Kind, hit: Sequence[int], draw: random.Random) -> Fault:

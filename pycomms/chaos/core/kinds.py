@@ -171,7 +171,13 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="disk-full",
             effect=Effect.RESOURCE,
-            what="files cannot grow any more (RLIMIT_FSIZE)",
+            what="the flight recorder finds no space for its dumps (ENOSPC)",
+            settings=(_FOR,),
+        ),
+        Kind(
+            name="no-room",
+            effect=Effect.RESOURCE,
+            what="neither files nor shared memory can grow any more (RLIMIT_FSIZE)",
             settings=(_FOR,),
         ),
         Kind(

@@ -69,7 +69,7 @@ def steps(log: Log) -> Finding:
     commits = log.commits
     if not commits:
         return _steps_of_others(log)
-    problems = []
+    problems = _beginnings(log)
     first_of: dict[int, float] = {}
     for commit in commits:
         first_of.setdefault(commit.step, commit.t)
@@ -92,6 +92,17 @@ def steps(log: Log) -> Finding:
     ]
     again = len({step for (_, _, step), count in tries.items() if count > 1})
     return judged("steps", f"1 to {max(first_of)}, each taken once; {again} were tried again", problems)
+
+
+def _beginnings(log: Log) -> list[str]:
+    """Where all that was done is lost, because nobody was left who had it: told first, for the rest follows from it."""
+    problems, last = [], 0
+    for commit in log.commits:
+        if commit.step == 1 and last > 1:
+            problems.append(f"at {commit.t:.2f} s the job has begun anew, after step {last} had been taken")
+            break
+        last = max(last, commit.step)
+    return problems
 
 
 def _holes_of_processes(log: Log) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pycomms.chaos.core.kinds import KINDS, OPERATIONS, POINTS, SERVICES, Form, Kind, Setting, Value
-from pycomms.chaos.core.plan import ANY, MOMENTS, OUTCOMES, Expectation, Fault, Plan, Trigger
+from pycomms.chaos.core.plan import ANY, INJECTED, MOMENTS, OUTCOMES, Expectation, Fault, Plan, Trigger
 
 INVARIANTS = (
     "injected", "ends", "outcome", "values", "agreement", "steps", "samples", "recovery", "explained", "no-false-alarm",
@@ -129,6 +129,7 @@ def _trigger(table: _Table, of_ranks: int) -> Trigger:
         point=table.text("point", "", ("", *POINTS)) or None,
         count=table.whole("count", 1, 1) or 1,
         moment=table.text("moment", "before", MOMENTS),
+        start=table.whole("start", None, 1),
         rank=table.whole("rank", None),
     )
     table.end()
@@ -141,8 +142,9 @@ def _trigger(table: _Table, of_ranks: int) -> Trigger:
         raise PlanError(table.key("moment"), at.moment, "none: it is for operations")
     if at.count > 1 and not (at.op or at.point):
         raise PlanError(table.key("count"), at.count, "none: it counts operations or points")
-    if at.seconds is not None and at.rank is not None:
-        raise PlanError(table.key("rank"), at.rank, "none: time is the same for all")
+    for name, value in (("rank", at.rank), ("start", at.start)):
+        if at.seconds is not None and value is not None:
+            raise PlanError(table.key(name), value, "none: time is the same for all")
     if at.rank is not None and of_ranks and at.rank >= of_ranks:
         raise PlanError(table.key("rank"), at.rank, f"a rank below {of_ranks}, as the plan's ranks says")
     return at
@@ -211,6 +213,7 @@ def _expectation(table: _Table) -> Expectation:
         raise PlanError("expect.violations", violations, f"a list of {', '.join(INVARIANTS)}")
     expect = Expectation(
         outcome=table.text("outcome", "completes", OUTCOMES),
+        injected=table.text("injected", "all", INJECTED),
         recovery=_positive("expect.recovery", table.seconds("recovery", 15.0)),
         violations=tuple(violations),
     )
@@ -230,6 +233,7 @@ def as_table(plan: Plan) -> dict[str, Any]:
         "fault": [_fault_table(fault) for fault in plan.faults],
         "expect": {
             "outcome": plan.expect.outcome,
+            "injected": plan.expect.injected,
             "recovery": plan.expect.recovery,
             "violations": list(plan.expect.violations),
         },

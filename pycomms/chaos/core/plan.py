@@ -12,6 +12,7 @@ ANY = -1
 
 MOMENTS = ("before", "inside", "after")
 OUTCOMES = ("completes", "fails", "any")
+INJECTED = ("all", "some")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,8 @@ class Trigger:
         point: at that place of a session.
         count: at the n-th of these operations or places: of the step, where one is said, otherwise of the process.
         moment: before the operation, a millisecond after it has begun, or behind it.
-        rank: whose steps and operations; None: those of the ranks that suffer.
+        start: of the n-th process only that has the rank's place in the job; None: of any.
+    rank: whose steps and operations; None: those of the ranks that suffer.
     """
 
     seconds: float | None = None
@@ -34,6 +36,7 @@ class Trigger:
     point: str | None = None
     count: int = 1
     moment: str = "before"
+    start: int | None = None
     rank: int | None = None
 
 
@@ -62,11 +65,14 @@ class Fault:
 class Expectation:
     """Attributes:
     outcome: "completes": the job ends with exit code 0. "fails": with another one, by itself.
+    injected: "all": every fault has to happen, as often as it says, or the run proves nothing. "some": one at least, as
+        where faults are drawn, of which one may be in the way of another.
     recovery: seconds from a fault to the next step of those who have survived it, at most.
     violations: invariants that have to be found violated: a plan that shows that the check sees what it should.
     """
 
     outcome: str = "completes"
+    injected: str = "all"
     recovery: float = 15.0
     violations: tuple[str, ...] = ()
 
@@ -102,6 +108,7 @@ def words(fault: Fault) -> str:
 
 def when(at: Trigger) -> str:
     whose = f" of rank {at.rank}" if at.rank is not None else ""
+    whose += f" of start {at.start}" if at.start is not None else ""
     if at.seconds is not None:
         return f"after {at.seconds:g} s"
     step = f"step {at.step}" if at.step is not None else ""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from pycomms.chaos.core.finding import Finding, judged, unchecked
 from pycomms.chaos.core.kinds import Effect
 from pycomms.chaos.core.log import Hit, Log, Process
 from pycomms.chaos.core.plan import words
 
-_LETHAL = (Effect.DEATH, Effect.STALL, Effect.PROGRAM)
+_LETHAL = (Effect.DEATH, Effect.STALL, Effect.PROGRAM, Effect.NETWORK)
 """Of these something has to be said."""
 _MAY_COST_A_PROCESS = (Effect.DEATH, Effect.STALL, Effect.PROGRAM, Effect.DATA, Effect.NETWORK, Effect.RESOURCE)
+_AFTERMATH_S = 5.0
 _JOINED = re.compile(r"slot \d+ joined")
 _EXPECTED_FAILURE = "the plan expects the job to fail"
 
@@ -19,13 +21,16 @@ _EXPECTED_FAILURE = "the plan expects the job to fail"
 def injected(log: Log) -> Finding:
     """Every fault of the plan has happened; otherwise the run proves nothing."""
     problems = [f"{words(log.plan.faults[one['fault']])}: {one['why']}" for one in log.of("not-injected")]
-    happened = {(hit.fault, hit.rank) for hit in log.hits}
+    happened = Counter((hit.fault, hit.rank) for hit in log.hits)
     for number, fault in enumerate(log.plan.faults):
         wanted = [-1] if fault.process else list(fault.ranks)
-        missing = [rank for rank in wanted if (number, rank) not in happened]
+        missing = [rank for rank in wanted if happened[number, rank] < fault.times]
         if missing and not (log.plan.expect.outcome == "fails" and log.hits):
-            problems.append(f"{words(fault)}: has not happened{'' if fault.process else f' to ranks {missing}'}")
-    return judged("injected", f"{len(log.hits)} faults happened", problems)
+            often = f" {fault.times} times" if fault.times > 1 else ""
+            problems.append(f"{words(fault)}: has not happened{often}{'' if fault.process else f' to ranks {missing}'}")
+    is_enough = log.plan.expect.injected == "some" and log.hits
+    told = tuple(problems) if is_enough else ()
+    return judged("injected", f"{len(log.hits)} faults happened", [] if is_enough else problems, told)
 
 
 def ends(log: Log) -> Finding:
@@ -55,6 +60,8 @@ def recovery(log: Log) -> Finding:
     """After a fault those who are left take their next step in time."""
     if log.plan.expect.outcome == "fails":
         return unchecked("recovery", _EXPECTED_FAILURE)
+    if log.plan.expect.outcome == "any" and log.end is not None and log.end["code"] != 0:
+        return unchecked("recovery", "the job has failed, which the plan allows")
     if not log.commits and not log.of("step"):
         return unchecked("recovery", "the program has told of no step")
     problems, details = [], []
@@ -75,30 +82,32 @@ def recovery(log: Log) -> Finding:
 def recovery_time(log: Log, hit: Hit) -> float | None:
     """Seconds to the first step that is taken by a group that has got over it; None: there was none."""
     settled = [one.t for one in log.settlings if one.t > hit.t and not one.is_first and one.pid != hit.pid]
-    is_fatal = log.effect(hit) is Effect.DEATH and hit.rank >= 0
-    own = [one.step for one in log.commits if one.pid == hit.pid]
+    own = [one.step for one in log.commits if one.pid == hit.pid and one.t <= hit.t]
     # The others may still take the step that it was in, with what it has given.
-    last = max(own, default=0) + 1 if is_fatal and not log.is_session else 0
-    others = [one.t for one in log.commits if one.t > hit.t and one.pid != hit.pid and one.step > last]
-    begun = [one["t"] for one in log.of("step") if one["t"] > hit.t and one["pid"] != hit.pid]
-    if is_fatal and log.is_session:
-        others = [t for t in others if settled and t >= settled[0]]
-    later = others if log.commits else begun
+    last = max(own, default=0) + 1 if hit.rank >= 0 else 0
+    is_lost = _has_cost_it(log, hit)
+    whose = {one.pid for one in log.processes} - ({hit.pid} if is_lost else set())
+    later = [one.t for one in log.commits if one.t > hit.t and one.pid in whose and one.step > last]
+    if not log.commits:
+        begun = [one for one in log.of("step") if one["t"] > hit.t and one["pid"] in whose]
+        later = [one["t"] for one in begun if one["step"] > last]
+    if log.is_session and is_lost:
+        later = [t for t in later if settled and t >= settled[0]]
     return min(later) - hit.t if later else None
 
 
 def _lasted(log: Log, hit: Hit) -> float:
-    """A fault that takes a while may hold the job up for as long."""
-    settings = log.plan.faults[hit.fault].settings
-    given = settings.get("for", 0.0)
-    return float(given) if isinstance(given, (int, float)) and log.effect(hit) is not Effect.DEATH else 0.0
+    """Faults that take a while may hold the job up for as long: this one, and those that are not over by then."""
+    others = {one.fault: one for one in log.hits if one.t <= hit.t <= log.is_over_at(one)}
+    given = [log.plan.faults[one.fault].settings.get("for", 0.0) for one in (hit, *others.values())]
+    return max(float(seconds) for seconds in given if isinstance(seconds, (int, float)))
 
 
 def _was_at_end(log: Log, hit: Hit) -> bool:
-    """No step was left to be taken, and all others have come to the end."""
-    others = [one for one in log.processes if one.pid != hit.pid and one.lives_at(hit.t)]
-    is_last = not any(one.t > hit.t and one.pid != hit.pid for one in log.commits)
-    return is_last and bool(others) and all(one.done is not None for one in others)
+    """No step was left to be taken: all others have come to the end without another."""
+    others = [one for one in log.processes if one.pid != hit.pid]
+    has_one_come = any(one.done is not None for one in others)
+    return has_one_come and all(one.done is not None for one in others if one.lives_at(hit.t))
 
 
 def explained(log: Log) -> Finding:
@@ -119,10 +128,23 @@ def explained(log: Log) -> Finding:
 
 def _was_felt(log: Log, hit: Hit) -> bool:
     """Whether it has stopped anybody: one that stands still for a moment only is late, and nobody has to say so."""
-    if log.effect(hit) is not Effect.STALL:
-        return not _was_at_end(log, hit)
+    if log.effect(hit) is Effect.STALL:
+        return _has_cost_it(log, hit)
+    if log.effect(hit) is Effect.NETWORK:
+        until = log.is_over_at(hit) + _AFTERMATH_S
+        return any(hit.t < one.t < until and not one.is_first for one in log.settlings)
+    has_failed = log.end is not None and log.end["code"] != 0
+    if log.effect(hit) is Effect.DEATH and not _has_cost_it(log, hit):
+        return False  # it does not care for this signal
+    return has_failed or recovery_time(log, hit) is not None
+
+
+def _has_cost_it(log: Log, hit: Hit) -> bool:
+    """Its process has ended before it came to the end of the training, and did nothing more when the fault was over."""
     process = next((one for one in log.processes if one.pid == hit.pid), None)
-    return process is not None and process.went is not None and process.done is None
+    over = log.is_over_at(hit)
+    went_on = any(one["t"] > over and one["pid"] == hit.pid for one in log.of("step"))
+    return process is not None and process.went is not None and process.done is None and not went_on
 
 
 def _who_names(log: Log, hit: Hit) -> list[str]:
@@ -167,12 +189,14 @@ def no_false_alarm(log: Log) -> Finding:
 
 
 def _has_reason(log: Log, process: Process) -> bool:
-    """A fault of its own, or one of the agent, whose workers end with it."""
+    """A fault of its own; one that all are told of, as of operations that do not match; or one of the agent, whose
+    workers end with it."""
     for hit in log.hits:
         fault = log.plan.faults[hit.fault]
         if hit.pid == process.pid and log.effect(hit) in _MAY_COST_A_PROCESS:
             return True
-        if fault.process == "agent" and process.went is not None and hit.t <= process.went:
+        concerns_all = fault.process == "agent" or log.effect(hit) is Effect.PROGRAM
+        if concerns_all and process.went is not None and hit.t <= process.went:
             return True
     return False
 

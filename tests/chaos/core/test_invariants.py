@@ -118,7 +118,7 @@ def fails(job: Job) -> None:
         (step_taken_again, "steps", "rank 0 has taken step 2 after another had taken step 3"),
         (sample_used_twice, "samples", "two ranks have used the same"),
         (sample_left_out, "samples", "step 4: used 4 samples from 16 to 21"),
-        (late, "recovery", "the next step came after 0.50 s, expected 0.2 s at most"),
+        (late, "recovery", "the next step came after 1.50 s, expected 0.2 s at most"),
         (never, "recovery", "no step was taken after it"),
         (nobody_knows, "explained", "nobody has named rank 1"),
         (healthy_one_dies, "no-false-alarm", "rank 2 (pid 102) has ended 4.20 s after the start"),

@@ -11,6 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pycomms.chaos._trial import trial
+from pycomms.chaos.core.drawing import settle
+from pycomms.chaos.core.parse import parse
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 110.0
 
@@ -54,6 +63,13 @@ def chaos(folder: Path, *arguments: str, environment: dict[str, str] | None = No
 def run(folder: Path, plan: str, command: Sequence[str], *options: str) -> Ran:
     (folder / "plan.toml").write_text(plan)
     return chaos(folder, "run", "plan.toml", "--out", "run", "--quiet", *options, "--", *command)
+
+
+def run_here(folder: Path, plan: str, command: Sequence[str]) -> Ran:
+    """As :func:`run`, without a process for the controller."""
+    done = trial(settle(parse(tomllib.loads(plan))), command, folder / "run", quiet=True)
+    print(done.text)
+    return Ran(done.exit_code, done.text, "", folder / "run")
 
 
 def elastic(python: str, *arguments: str, ranks: int = 3, deadline: float = 8.0) -> list[str]:

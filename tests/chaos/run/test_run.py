@@ -14,28 +14,64 @@ kind = "kill"
 rank = 1
 at = { step = 12 }
 """
+MANY = """
+ranks = 4
+
+[[fault]]
+kind = "slow"
+rank = 3
+for = 0.2
+at = { step = 3 }
+
+[[fault]]
+kind = "kill"
+process = "coordinator"
+at = { step = 6, rank = 0 }
+
+[[fault]]
+kind = "exception"
+rank = 1
+at = { step = 12, op = "all_reduce", moment = "after" }
+
+[[fault]]
+kind = "kill"
+rank = 2
+at = { point = "standing", step = 12 }
+
+[[fault]]
+kind = "segfault"
+rank = 1
+at = { point = "fetching", start = 2 }
+"""
 
 
-def test_a_session_gets_over_a_kill(tmp_path: Path, warm_python: str) -> None:
-    ran = run(tmp_path, KILL, elastic(warm_python, "--steps", "40"))
+def test_a_session_gets_over_all_of_these(tmp_path: Path, warm_python: str) -> None:
+    ran = run(tmp_path, MANY, elastic(warm_python, "--steps", "300", ranks=4))
     assert ran.code == 0
     assert ran.out.startswith("PASSED: plan, seed 0: all that was checked has held")
     report = ran.report
     assert {one["state"] for one in report["invariants"]} == {"held"}
-    (fault,) = report["faults"]
-    assert (fault["rank"], fault["where"]) == (1, "step 12")
-    assert fault["recovery"] < 5
-    assert "rank 1 (slot 1) ended: signal 9 (SIGKILL)" in ran.said("explained")
+    assert [(one["fault"], one["rank"]) for one in report["faults"]] == [(0, 3), (1, -1), (2, 1), (3, 2), (4, 1)]
+    assert report["faults"][2]["where"] == "after all_reduce"
+    assert ran.said("explained").startswith("3 faults, each with its culprit named")
     told = json.loads((ran.folder / "run.json").read_text())
-    assert told["command"][-1] == "40"
-    assert told["plan"]["fault"][0]["kind"] == "kill"
+    assert told["command"][-1] == "300"
+    assert len(told["plan"]["fault"]) == 5
+    assert {path.name for path in ran.folder.glob("report.*")} == {"report.json", "report.xml", "report.html"}
 
 
 def test_a_job_of_torchrun_and_gloo_does_not(tmp_path: Path, warm_python: str) -> None:
-    ran = run(tmp_path, KILL, plain(warm_python, "--steps", "40", "--timeout", "5"))
+    flip = """
+    [[fault]]
+    kind = "bitflip"
+    side = "output"
+    rank = 2
+    at = { step = 5, op = "all_reduce" }
+    """
+    ran = run(tmp_path, KILL + flip, plain(warm_python, "--steps", "40", "--timeout", "5"))
     assert ran.code == 1
-    assert set(ran.report["violated"]) == {"outcome", "recovery"}
-    assert ran.state("values") == "held"
+    assert set(ran.report["violated"]) == {"outcome", "recovery", "values", "agreement"}
+    assert "step 5 on rank 2: 1 of 4096 elements are wrong, for a sum over slots [0, 1, 2]" in ran.said("values")
     assert "exit code 1, but the plan expects that the job completes" in ran.said("outcome")
     assert "flight recorder: RANK_DIED of rank 1" in ran.said("explained")
     assert "FAIL outcome" in ran.out

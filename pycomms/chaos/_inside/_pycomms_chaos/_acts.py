@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _network, _tensors
+from . import _environment, _network, _tensors
 from ._operation import Operation
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ Undo = Callable[[], None]
 
 _ROOM_B = 32 << 20
 _EVER_S = 1 << 20
+_DUMPS = 64
 
 
 class ChaosError(RuntimeError):
@@ -51,6 +53,8 @@ def carry_out(worker: Worker, fault: dict[str, Any], operation: Operation | None
     if kind == "slow":
         worker.be_late(fault["delay"], fault["for"])
         return lambda: worker.be_late(0.0, 0.0)
+    if kind == "disk-full":
+        return _fill_disk(worker, fault)
     if kind in _network.ACTS:
         try:
             return _network.ACTS[kind](fault)
@@ -105,7 +109,25 @@ def _hang(fault: dict[str, Any]) -> None:
         time.sleep(seconds)
 
 
-def _fill_disk(fault: dict[str, Any]) -> Undo:
+def _fill_disk(worker: Worker, fault: dict[str, Any]) -> Undo:
+    """Where the flight recorder will write its dumps there is /dev/full already."""
+    folder = _environment.dump_folder()
+    if folder is None:
+        raise NotPossibleError("nobody has said where dumps go")
+    links = [folder / f"rank{worker.rank}.{os.getpid()}.{number}.part" for number in range(1, _DUMPS + 1)]
+    for link in links:
+        with contextlib.suppress(FileExistsError):
+            link.symlink_to("/dev/full")
+
+    def take_back() -> None:
+        for link in links:
+            if link.is_symlink():
+                link.unlink()
+
+    return take_back
+
+
+def _leave_no_room(fault: dict[str, Any]) -> Undo:
     return _limited(resource.RLIMIT_FSIZE, 0)
 
 
@@ -128,6 +150,6 @@ _ACTS: dict[str, Callable[[dict[str, Any]], Undo | None]] = {
     "abort": _abort,
     "oom": _exhaust_memory,
     "hang": _hang,
-    "disk-full": _fill_disk,
+    "no-room": _leave_no_room,
     "descriptors": _take_descriptors,
 }

@@ -32,6 +32,12 @@ def attempt() -> int:
     return int(value) if value.isdecimal() else 0
 
 
+def dump_folder() -> Path | None:
+    """Of the flight recorder."""
+    value = os.environ.get("PYCOMMS_FR_DUMP_DIR", "")
+    return Path(value) if value else None
+
+
 def pretend_host() -> None:
     """The ranks of a host act as if they were on several, where the plan wants connections between them."""
     hosts, own = os.environ.get(HOSTS, ""), rank()

@@ -25,6 +25,7 @@ _KEEP, _DROP = (0x06, 0, 0, 0xFFFFFFFF), (0x06, 0, 0, 0)  # ret
 _JUMP_IF_AT_LEAST = 0x35
 _AGAIN_S = 0.02
 """How often it is looked for new connections."""
+_NONE = "the process has no such TCP connection; within a host ranks use shared memory"
 _UNLIMITED = 0xFFFFFFFF
 
 
@@ -32,19 +33,15 @@ class NoConnectionsError(Exception):
     """There is nothing to be done anything to."""
 
 
-def _connections(pids: list[int]) -> Iterator[socket.socket]:
-    """Of this process, to processes of these ids only if there are any. To be closed; that closes no connection."""
-    towards = None if not pids else {pair for pid in pids for pair in _ends(pid)}
+def _sockets(pids: list[int]) -> Iterator[socket.socket]:
+    """Of this process; with ids, only connections to those processes. Each is closed behind its turn, which closes no
+    connection: whoever kept it would keep the program from closing it."""
+    towards = {pair for pid in pids for pair in _ends(pid)}
     for path in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):
-            found = socket.socket(fileno=os.dup(int(path.name)))
-            if found.family in (socket.AF_INET, socket.AF_INET6) and found.type == socket.SOCK_STREAM:
-                with suppress(OSError):
-                    other = found.getpeername()[1], found.getsockname()[1]
-                    if towards is None or other in towards:
-                        yield found
-                        continue
-            found.close()
+        with suppress(OSError), socket.socket(fileno=os.dup(int(path.name))) as one:
+            is_tcp = one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM
+            if is_tcp and (not pids or (one.getpeername()[1], one.getsockname()[1]) in towards):
+                yield one
 
 
 def _ends(pid: int) -> Iterator[tuple[int, int]]:
@@ -62,37 +59,36 @@ def _ends(pid: int) -> Iterator[tuple[int, int]]:
 
 
 class _Held:
-    """Does something to all connections, those that are made later as well, until it is to be taken back."""
+    """Does something to all sockets, those that are made later as well, until it is to be taken back."""
 
-    def __init__(self, pids: list[int], do: Callable[[socket.socket], None], undo: Callable[[socket.socket], None]):
+    def __init__(
+        self, pids: list[int], do: Callable[[socket.socket], None], undo: Callable[[socket.socket], None]
+    ) -> None:
         self._pids, self._do, self._undo = pids, do, undo
         self._is_over = threading.Event()
-        self._done: dict[int, socket.socket] = {}  # by inode
-        if not self._look():
-            raise NoConnectionsError("the process has no such TCP connection; within a host ranks use shared memory")
+        self._done: set[int] = set()  # inodes
+        self._look()
+        if not self._done:
+            raise NoConnectionsError(_NONE)
         threading.Thread(target=self._watch, name="pycomms-chaos-net", daemon=True).start()
 
-    def _look(self) -> bool:
-        for one in _connections(self._pids):
+    def _look(self) -> None:
+        for one in _sockets(self._pids):
             inode = os.fstat(one.fileno()).st_ino
-            if inode in self._done:
-                one.close()
-                continue
-            with suppress(OSError):
+            if inode not in self._done:
                 self._do(one)
-            self._done[inode] = one
-        return bool(self._done)
+                self._done.add(inode)
 
     def _watch(self) -> None:
         while not self._is_over.wait(_AGAIN_S):
-            self._look()
+            with suppress(OSError):  # no descriptor is free at this moment
+                self._look()
 
     def end(self) -> None:
         self._is_over.set()
-        for one in self._done.values():
-            with suppress(OSError):
+        for one in _sockets([]):
+            if os.fstat(one.fileno()).st_ino in self._done:
                 self._undo(one)
-            one.close()
 
 
 def _filter(*program: tuple[int, int, int, int]) -> Callable[[socket.socket], None]:
@@ -127,13 +123,13 @@ def _limit(fault: dict[str, Any]) -> Undo:
 
 
 def _reset(fault: dict[str, Any]) -> None:
-    found = list(_connections(fault.get("pids", [])))
-    if not found:
-        raise NoConnectionsError("the process has no such TCP connection; within a host ranks use shared memory")
-    for one in found:
-        with suppress(OSError):
+    ended = 0
+    for one in _sockets(fault.get("pids", [])):
+        if not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             one.shutdown(socket.SHUT_RDWR)
-        one.close()
+            ended += 1
+    if not ended:
+        raise NoConnectionsError(_NONE)
 
 
 ACTS: dict[str, Callable[[dict[str, Any]], Undo | None]] = {
