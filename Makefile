@@ -60,7 +60,7 @@ test: unit cpp-test multirank ft multihost emulator cuda upstream-part
 unit: setup
 	$(say) "unit tests"
 	$(PY) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal tests/unit tests/flight_recorder \
-	  tests/ft/core tests/ft/wire
+	  tests/ft/core tests/ft/wire tests/chaos/core
 
 cpp-test: $(VARIANTS)
 
@@ -77,7 +77,8 @@ multirank: setup
 # Jobs of real processes, with the coordinator in the test, behind a socket, or under `pycomms run`.
 ft: setup
 	$(say) "fault tolerance"
-	$(PY) -m pytest -q --numprocesses 2 --dist worksteal tests/ft/link tests/ft/coordinator tests/ft/run tests/ft/session tests/chaos/run
+	$(PY) -m pytest -q --numprocesses 2 --dist worksteal tests/ft/link tests/ft/coordinator tests/ft/run tests/ft/session \
+	  tests/chaos/run
 
 multihost: setup
 	$(say) "hosts in network namespaces"

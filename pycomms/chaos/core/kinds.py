@@ -169,9 +169,9 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(name="reset", effect=Effect.NETWORK, what="TCP connections are ended", settings=(_PEERS,)),
         Kind(
-            name="disk-full",
+            name="no-dumps",
             effect=Effect.RESOURCE,
-            what="the flight recorder finds no space for its dumps (ENOSPC)",
+            what="the flight recorder cannot write its dumps",
             settings=(_FOR,),
         ),
         Kind(

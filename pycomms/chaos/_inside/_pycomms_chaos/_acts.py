@@ -53,8 +53,8 @@ def carry_out(worker: Worker, fault: dict[str, Any], operation: Operation | None
     if kind == "slow":
         worker.be_late(fault["delay"], fault["for"])
         return lambda: worker.be_late(0.0, 0.0)
-    if kind == "disk-full":
-        return _fill_disk(worker, fault)
+    if kind == "no-dumps":
+        return _prevent_dumps(worker, fault)
     if kind in _network.ACTS:
         try:
             return _network.ACTS[kind](fault)
@@ -109,20 +109,23 @@ def _hang(fault: dict[str, Any]) -> None:
         time.sleep(seconds)
 
 
-def _fill_disk(worker: Worker, fault: dict[str, Any]) -> Undo:
-    """Where the flight recorder will write its dumps there is /dev/full already."""
+def _prevent_dumps(worker: Worker, fault: dict[str, Any]) -> Undo:
+    """Where the flight recorder will write its dumps there are folders already, which it cannot write or remove.
+
+    Links to /dev/full would be a full disk indeed, but it follows none.
+    """
     folder = _environment.dump_folder()
     if folder is None:
         raise NotPossibleError("nobody has said where dumps go")
-    links = [folder / f"rank{worker.rank}.{os.getpid()}.{number}.part" for number in range(1, _DUMPS + 1)]
-    for link in links:
+    names = [folder / f"rank{worker.rank}.{os.getpid()}.{number}.part" for number in range(1, _DUMPS + 1)]
+    for name in names:
         with contextlib.suppress(FileExistsError):
-            link.symlink_to("/dev/full")
+            name.mkdir()
 
     def take_back() -> None:
-        for link in links:
-            if link.is_symlink():
-                link.unlink()
+        for name in names:
+            with contextlib.suppress(OSError):
+                name.rmdir()
 
     return take_back
 
