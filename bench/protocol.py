@@ -152,7 +152,7 @@ class Hub:
         self._listener.listen(64)
 
     def accept(self, deadline: float) -> tuple[Hello, Link] | None:
-        """The next rank that reports, or None at the deadline."""
+        """The next rank that reports, or None at the deadline. One that has connected has a second to say who it is."""
         self._listener.settimeout(max(0.001, deadline - time.monotonic()))
         try:
             connection, _ = self._listener.accept()
@@ -160,7 +160,7 @@ class Hub:
             return None
         connection.settimeout(None)
         link = Link(connection)
-        return Hello.parse(link.receive(deadline)), link
+        return Hello.parse(link.receive(max(deadline, time.monotonic() + 1.0))), link
 
     def close(self) -> None:
         self._listener.close()
