@@ -18,7 +18,7 @@ pytestmark = pytest.mark.nccl2_only("gloo regroups through a store, and leaves t
 
 _TIMEOUT_S = 3.0
 # A death is noticed, and told to all, long before the deadline.
-_SOON_S = 2.5
+_SOON_S = 2.0
 _NEVER_BEFORE = "nccl2:1:0123456789abcdef:0:0:"
 
 

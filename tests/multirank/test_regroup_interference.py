@@ -19,7 +19,7 @@ pytestmark = pytest.mark.nccl2_only("gloo regroups through a store, and leaves t
 
 _TIMEOUT_S = 10.0
 # An end is noticed, and told to all, long before the deadline.
-_SOON_S = 5.0
+_SOON_S = 3.0
 
 
 @pytest.mark.parametrize("end", [meanwhile.begin_and_abort, meanwhile.begin_and_destroy])

@@ -99,14 +99,14 @@ class _Run:
     async def _await_end(self) -> str:
         assert self._root is not None
         loop = asyncio.get_running_loop()
-        ended = asyncio.Event()
-        loop.add_reader(self._root.pidfd, ended.set)
-        waits = [loop.create_task(ended.wait()), loop.create_task(self._interrupted.wait())]
-        await asyncio.wait(waits, timeout=self._plan.duration, return_when=asyncio.FIRST_COMPLETED)
-        loop.remove_reader(self._root.pidfd)
-        for wait in waits:
+        ending = loop.create_task(self._root.ended(self._plan.duration))
+        interrupting = loop.create_task(self._interrupted.wait())
+        await asyncio.wait((ending, interrupting), return_when=asyncio.FIRST_COMPLETED)
+        has_ended = ending.done() and ending.result()
+        for wait in (ending, interrupting):
             wait.cancel()
-        if ended.is_set():
+        await asyncio.wait((ending, interrupting))  # until the pidfd is free for others to wait at
+        if has_ended:
             return "exited"
         return "interrupted" if self._interrupted.is_set() else "deadline"
 
@@ -116,9 +116,8 @@ class _Run:
         for number in (signal.SIGTERM, signal.SIGKILL):
             self._root.send(signal.SIGCONT)
             self._root.send(number)
-            until = time.monotonic() + _GRACE_S
-            while self._process is not None and self._process.poll() is None and time.monotonic() < until:
-                await asyncio.sleep(0.02)
+            if await self._root.ended(_GRACE_S):
+                return
 
     async def _copy_output(self, quiet: bool) -> None:
         assert self._process is not None
@@ -137,9 +136,8 @@ class _Run:
         """Whatever has gone wrong before."""
         loop = asyncio.get_running_loop()
         self._injector.close()
-        until = time.monotonic() + _GRACE_S
-        while any(self._marked.pids()) and time.monotonic() < until and self._has_exited():
-            await asyncio.sleep(0.02)  # what ends with the job may take its time
+        if self._has_exited():
+            await self._marked.end(_GRACE_S)  # what ends with the job may take its time
         for member in list(self._desk.members.values()):  # one whose environment does not show where it belongs
             member.target.send(signal.SIGKILL)
         left = self._marked.kill_all(_GRACE_S)

@@ -4,7 +4,9 @@ that has shown the run's token.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import select
 import signal
 import time
 from collections.abc import Iterator
@@ -32,6 +34,19 @@ class Target:
             return False
         return True
 
+    async def ended(self, within: float) -> bool:
+        """Whether it ends within so many seconds; a zombie has ended."""
+        loop = asyncio.get_running_loop()
+        end = asyncio.Event()
+        loop.add_reader(self.pidfd, end.set)
+        try:
+            await asyncio.wait_for(end.wait(), within)
+        except asyncio.TimeoutError:
+            return False
+        finally:
+            loop.remove_reader(self.pidfd)
+        return True
+
     def close(self) -> None:
         os.close(self.pidfd)
 
@@ -46,6 +61,18 @@ class Marked:
         for path in Path("/proc").iterdir():
             if path.name.isdecimal() and self._has_mark(int(path.name)):
                 yield int(path.name)
+
+    def targets(self) -> list[Target]:
+        """To be closed by the caller."""
+        return [target for pid in self.pids() if (target := self.target(pid)) is not None]
+
+    async def end(self, within: float) -> None:
+        """Until all have ended by themselves, those too that start meanwhile."""
+        until = time.monotonic() + within
+        while (left := until - time.monotonic()) > 0 and (targets := self.targets()):
+            await asyncio.gather(*(target.ended(left) for target in targets))
+            for target in targets:
+                target.close()
 
     def find(self, *words: str) -> Target | None:
         """One whose command line has all these words."""
@@ -75,18 +102,16 @@ class Marked:
         """Those that were still there, in words."""
         left: dict[int, str] = {}
         until = time.monotonic() + within
-        while time.monotonic() < until:
-            pids = list(self.pids())
-            if not pids:
-                break
-            for pid in pids:
+        while time.monotonic() < until and (targets := self.targets()):
+            for target in targets:
                 with suppress(OSError):
-                    left.setdefault(pid, f"{pid} ({' '.join(command_of(pid))[:120]})")
-                target = self.target(pid)
-                if target is not None:
-                    target.send(signal.SIGKILL)
-                    target.close()
-            time.sleep(0.02)
+                    left.setdefault(target.pid, f"{target.pid} ({' '.join(command_of(target.pid))[:120]})")
+                target.send(signal.SIGKILL)
+            for target in targets:
+                end = select.poll()
+                end.register(target.pidfd, select.POLLIN)
+                end.poll(max(0.0, until - time.monotonic()) * 1e3)
+                target.close()
         return list(left.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from pycomms.chaos.core import payload
 from pycomms.chaos.core.finding import Finding, judged, unchecked
@@ -165,6 +166,6 @@ def samples(log: Log) -> Finding:
     return judged("samples", f"{place} samples, each used once ({used} seen)", problems)
 
 
-def _span(samples_: object) -> str:
-    ordered = sorted(samples_)  # type: ignore[call-overload]
+def _span(samples_: Collection[int]) -> str:
+    ordered = sorted(samples_)
     return f"{len(ordered)} samples from {ordered[0]} to {ordered[-1]}" if ordered else "none"

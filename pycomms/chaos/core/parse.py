@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from pycomms.chaos.core.kinds import KINDS, OPERATIONS, POINTS, SERVICES, Form, Kind, Setting, Value
 from pycomms.chaos.core.plan import ANY, INJECTED, MOMENTS, OUTCOMES, Expectation, Fault, Plan, Trigger
@@ -192,7 +192,7 @@ def _value(key: str, setting: Setting, given: Any) -> Value:
     if not fits:
         among = f" {', '.join(setting.choices)}" if setting.choices else ""
         raise PlanError(key, given, f"{form.value}{among}")
-    return given  # type: ignore[no-any-return]
+    return cast("Value", given)
 
 
 def _seconds(key: str, given: object) -> float:

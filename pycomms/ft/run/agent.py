@@ -83,7 +83,7 @@ class Agent:
         self._job = JobState(name="")
         self._started_round = -1
         self._ending = False
-        self._died: list[Died] = []  # of this round
+        self._died: dict[MemberId, Died] = {}  # of this round
         self._tasks: set[asyncio.Task[None]] = set()
         self._finished: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.workers: Workers
@@ -277,12 +277,12 @@ class Agent:
                 self._tell_death(Died(member=suspect, how=_how(worker, ending)))
 
     def _tell_death(self, died: Died) -> None:
-        self._died.append(died)
+        self._died[died.member] = died
         self._up(died)
 
     def tell_deaths_again(self) -> None:
         """To a coordinator that may be another one than those that were told: nobody else knows of them."""
-        for died in self._died:
+        for died in self._died.values():
             self._up(died)
 
     def look_for_stopped(self) -> None:

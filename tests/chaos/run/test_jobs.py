@@ -1,17 +1,13 @@
-"""Faults in jobs of torch that are not part of the short tests: pytest --long."""
+"""Faults that the members of a job notice together: by what they call, and by their connections."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from ._runs import elastic, run
 
 
-def test_who_leaves_an_operation_out_is_named(tmp_path: Path, warm_python: str, long: bool) -> None:
-    if not long:
-        pytest.skip("--long")
+def test_who_leaves_an_operation_out_is_named(tmp_path: Path, warm_python: str) -> None:
     plan = """
     ranks = 3
     [expect]
@@ -27,9 +23,7 @@ def test_who_leaves_an_operation_out_is_named(tmp_path: Path, warm_python: str, 
     assert "MISMATCH of rank 1" in ran.said("explained")
 
 
-def test_hosts_that_lose_packets(tmp_path: Path, warm_python: str, long: bool) -> None:
-    if not long:
-        pytest.skip("--long")
+def test_hosts_that_lose_packets(tmp_path: Path, warm_python: str) -> None:
     plan = """
     ranks = 2
     hosts = 2

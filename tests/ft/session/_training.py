@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -83,11 +84,12 @@ def lose_answer_of_vote(session: ft.Session, doubtful: int) -> None:
         is_changing = vote(number)
         if number == doubtful and session._course.now.stage is Stage.VOTED:
             backend_of(session.group, "test").abort()
-            session._course.vote = vote  # type: ignore[method-assign]
+            losing.stop()
             raise pycomms.CommunicatorClosed("the answer was lost")
         return is_changing
 
-    session._course.vote = failing  # type: ignore[method-assign]
+    losing = mock.patch.object(session._course, "vote", failing)
+    losing.start()
 
 
 def await_change(session: ft.Session) -> None:

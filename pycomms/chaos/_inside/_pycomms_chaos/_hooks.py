@@ -72,11 +72,11 @@ class _Finder(importlib.abc.MetaPathFinder):
         loader.exec_module = exec_module
 
 
-def _wrap_c10d(worker: Worker, c10d: ModuleType) -> None:
+def _wrap_c10d(worker: Worker, c10d: Any) -> None:
     for name in _FUNCTIONS:
         if hasattr(c10d, name):
             setattr(c10d, name, _wrapped(worker, name, getattr(c10d, name)))
-    c10d.init_process_group = _with_record(worker, c10d.init_process_group)  # type: ignore[attr-defined]
+    c10d.init_process_group = _with_record(worker, c10d.init_process_group)
     group: Any = c10d.ProcessGroup
     for method, name in _METHODS.items():
         if hasattr(group, method):
@@ -140,8 +140,8 @@ def _count_steps(worker: Worker, module: ModuleType) -> None:
     module.register_optimizer_step_pre_hook(before)
 
 
-def _observe(worker: Worker, module: ModuleType) -> None:
+def _observe(worker: Worker, sync_points: Any) -> None:
     def observer(point: str, slot: int, step: int, told: dict[str, object]) -> None:
         worker.point(point, step, told)
 
-    module.observer = observer  # type: ignore[attr-defined]
+    sync_points.observer = observer
