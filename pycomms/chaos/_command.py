@@ -24,6 +24,10 @@ exit codes:
 
 _SUBCOMMANDS = {
     "run": ("pycomms.chaos._run_command", "start a job, do to it what a plan says, and judge it"),
+    "soak": (
+        "pycomms.chaos._soak_command",
+        "fault upon fault, for an hour or as long as you like, and what it costs",
+    ),
     "replay": ("pycomms.chaos._replay_command", "do a run again, and see whether it ends the same way"),
     "shrink": ("pycomms.chaos._shrink_command", "find a smaller plan with which the job fails in the same way"),
     "report": ("pycomms.chaos._report_command", "judge the folder of a run again, and write its reports"),

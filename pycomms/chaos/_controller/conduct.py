@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pycomms.chaos import _inside
+from pycomms.chaos._controller import gauge
 from pycomms.chaos._controller.desk import Desk, Member
 from pycomms.chaos._controller.folder import Folder
 from pycomms.chaos._controller.injector import Injector
@@ -53,6 +54,7 @@ class _Run:
         self._injector = Injector(plan, self._desk, self._journal, self._service)
         self._pids: set[int] = set()
         self._root: Target | None = None
+        self._coordinator: Target | None = None  # that is watched
         self._process: subprocess.Popen[bytes] | None = None
         self._interrupted = asyncio.Event()
         self._shared = _shared_memory()
@@ -86,7 +88,9 @@ class _Run:
             raise CannotStartError(f"{command[0]}: {error.strerror}") from error
         self._root = Target(self._process.pid)
         output = loop.create_task(self._copy_output(quiet))
+        watching = loop.create_task(gauge.watch(self._journal, self._watched))
         how = await self._await_end()
+        watching.cancel()
         if how != "exited":
             await self._stop()
             self._marked.kill_all(_GRACE_S)
@@ -147,8 +151,9 @@ class _Run:
                 self._process.wait(_GRACE_S)
             if self._process.stdout is not None:
                 self._process.stdout.close()
-        if self._root is not None:
-            self._root.close()
+        for target in (self._root, self._coordinator):
+            if target is not None:
+                target.close()
         shared = [name for name in _shared_memory() - self._shared if any(str(pid) in name for pid in self._pids)]
         self._journal.write("left", processes=left, shared_memory=sorted(shared))
         self._journal.close()
@@ -157,6 +162,18 @@ class _Run:
 
     def _has_exited(self) -> bool:
         return self._process is not None and self._process.poll() is not None
+
+    def _watched(self) -> dict[int, dict[str, Any]]:
+        found: dict[int, dict[str, Any]] = {member.pid: member.who for member in self._desk.members.values()}
+        if self._root is not None:
+            found[self._root.pid] = {"rank": -1, "process": "agent"}
+        if self._coordinator is not None and not self._coordinator.send(0):
+            self._coordinator.close()
+            self._coordinator = None
+        self._coordinator = self._coordinator or self._service("coordinator")
+        if self._coordinator is not None:
+            found[self._coordinator.pid] = {"rank": -1, "process": "coordinator"}
+        return found
 
     def _service(self, name: str) -> Target | None:
         if name == "agent":

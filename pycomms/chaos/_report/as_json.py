@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from pycomms.chaos._report.facts import Facts, story
+from pycomms.chaos.core.figures import figures
 from pycomms.chaos.core.parse import as_table
 from pycomms.chaos.core.survival import recovery_time
 
@@ -33,6 +34,7 @@ def to_json(facts: Facts) -> str:
                 for one in judgement.findings
             ],
             "faults": [{**vars(hit), "recovery": recovery_time(log, hit)} for hit in log.hits],
+            "figures": vars(figures(log)),
             "story": [vars(one) for one in story(log)],
             "flight_recorder": dict(log.verdict) or None,
         },

@@ -36,11 +36,7 @@ def draw_plan(seed: int, ranks: int, kinds: Sequence[str] = SURVIVABLE, most: in
     Raises:
         ValueError: there are too few ranks, or no such kind.
     """
-    if ranks < 2:
-        raise ValueError(f"ranks: given {ranks}, expected at least 2: somebody has to be left")
-    for kind in kinds:
-        if kind not in KINDS:
-            raise ValueError(f"faults: given {kind!r}, expected of {', '.join(KINDS)}")
+    _check(ranks, kinds)
     draw = random.Random(f"plan {seed}")
     spared = draw.randrange(ranks)
     hit = [rank for rank in range(ranks) if rank != spared]
@@ -50,11 +46,49 @@ def draw_plan(seed: int, ranks: int, kinds: Sequence[str] = SURVIVABLE, most: in
     )
 
 
-def _drawn(kind: Kind, hit: Sequence[int], draw: random.Random) -> Fault:
+def draw_soak(seed: int, ranks: int, seconds: float, every: float, kinds: Sequence[str] = SURVIVABLE) -> Plan:
+    """For so long, a fault about every so many seconds, each of one of these kinds; anybody may suffer, but never all.
+
+    Raises:
+        ValueError: as of `draw_plan`; or the time is too short for a fault.
+    """
+    _check(ranks, kinds)
+    if not 0 < every <= seconds:
+        raise ValueError(f"every: given {every:g}, expected seconds above 0, and no more than the {seconds:g} of all")
+    for name in kinds:
+        if KINDS[name].on_operation:
+            raise ValueError(f"faults: given {name!r}, expected kinds that need no operation: they come by the clock")
+    draw = random.Random(f"soak {seed}")
+    faults = []
+    for number in range(1, int(seconds / every) + 1):
+        begin = every * (number + draw.uniform(-0.3, 0.3))
+        suffering = draw.sample(range(ranks), ranks - 1)
+        fault = _drawn(KINDS[draw.choice(list(kinds))], suffering, draw, Trigger(seconds=round(begin, 3)))
+        faults.append(replace(fault, times=1))
+    return Plan(
+        name=f"soak-{seed}",
+        seed=seed,
+        ranks=ranks,
+        duration=1.5 * seconds + 300,
+        faults=tuple(faults),
+        expect=Expectation(injected="some", recovery=30.0),
+    )
+
+
+def _check(ranks: int, kinds: Sequence[str]) -> None:
+    if ranks < 2:
+        raise ValueError(f"ranks: given {ranks}, expected at least 2: somebody has to be left")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(f"faults: given {kind!r}, expected of {', '.join(KINDS)}")
+
+
+def _drawn(kind: Kind, hit: Sequence[int], draw: random.Random, at: Trigger | None = None) -> Fault:
     several = min(len(hit), draw.choice((1, 1, 1, 2)))
     is_service = kind.on_service and draw.random() < 0.2
-    at = _moment(kind, draw)
-    if is_service:
+    is_by_clock = at is not None
+    at = at or _moment(kind, draw)
+    if is_service and not is_by_clock:
         at = replace(at, rank=draw.choice(list(hit)))
     return Fault(
         kind=kind.name,

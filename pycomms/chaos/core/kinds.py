@@ -125,7 +125,8 @@ KINDS: dict[str, Kind] = {
         ),
         Kind(
             name="starve",
-            effect=Effect.SLOW,
+            # Whoever watches for stopped processes may take it for one, where the machine is late to continue it.
+            effect=Effect.STALL,
             what="runs in slices only: stopped and continued by turns",
             settings=(
                 _FOR,

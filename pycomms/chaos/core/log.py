@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -71,7 +72,14 @@ class Log:
         self.output = output
 
     def of(self, kind: str) -> list[Event]:
-        return [event for event in self.events if event["kind"] == kind]
+        return self._by_kind.get(kind, [])
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Event]]:
+        found: dict[str, list[Event]] = {}
+        for event in self.events:
+            found.setdefault(event["kind"], []).append(event)
+        return found
 
     @cached_property
     def is_session(self) -> bool:
@@ -106,6 +114,32 @@ class Log:
             found.setdefault(key, Commit(event["t"], step, event["pid"], event["rank"]))
         return sorted(found.values(), key=lambda one: one.t)
 
+    def taken_from(self, t: float) -> Iterator[Commit]:
+        """Steps taken from then on, in order; of a program that does not say what it has taken, those it has begun."""
+        return iter(self._taken[bisect_left(self._taken, t, key=_time) :])
+
+    @cached_property
+    def _taken(self) -> list[Commit]:
+        return self.commits or [Commit(one["t"], one["step"], one["pid"], one["rank"]) for one in self.of("step")]
+
+    def last_step(self, pid: int, t: float) -> int:
+        """Which this process had taken by then; 0: none."""
+        own = self._commits_of.get(pid, [])
+        before = bisect_right(own, t, key=_time)
+        return max((one.step for one in own[:before]), default=0)
+
+    @cached_property
+    def _commits_of(self) -> dict[int, list[Commit]]:
+        found: dict[int, list[Commit]] = {}
+        for one in self.commits:
+            found.setdefault(one.pid, []).append(one)
+        return found
+
+    @cached_property
+    def last_begun(self) -> dict[int, float]:
+        """When each process began its last step."""
+        return {one["pid"]: one["t"] for one in self.of("step")}
+
     @cached_property
     def hits(self) -> list[Hit]:
         return [
@@ -132,3 +166,7 @@ class Log:
         """When the fault was taken back; infinity: it was not."""
         later = [one["t"] for one in self.of("over") if one["fault"] == hit.fault and one["t"] >= hit.t]
         return min(later, default=float("inf"))
+
+
+def _time(commit: Commit) -> float:
+    return commit.t

@@ -81,19 +81,16 @@ def recovery(log: Log) -> Finding:
 
 def recovery_time(log: Log, hit: Hit) -> float | None:
     """Seconds to the first step that is taken by a group that has got over it; None: there was none."""
-    settled = [one.t for one in log.settlings if one.t > hit.t and not one.is_first and one.pid != hit.pid]
-    own = [one.step for one in log.commits if one.pid == hit.pid and one.t <= hit.t]
-    # The others may still take the step that it was in, with what it has given.
-    last = max(own, default=0) + 1 if hit.rank >= 0 else 0
     is_lost = _has_cost_it(log, hit)
-    whose = {one.pid for one in log.processes} - ({hit.pid} if is_lost else set())
-    later = [one.t for one in log.commits if one.t > hit.t and one.pid in whose and one.step > last]
-    if not log.commits:
-        begun = [one for one in log.of("step") if one["t"] > hit.t and one["pid"] in whose]
-        later = [one["t"] for one in begun if one["step"] > last]
-    if log.is_session and is_lost:
-        later = [t for t in later if settled and t >= settled[0]]
-    return min(later) - hit.t if later else None
+    since = hit.t
+    was_member = any(one.pid == hit.pid and one.t <= hit.t for one in log.settlings)
+    if log.is_session and is_lost and was_member:
+        others = (one.t for one in log.settlings if one.t > hit.t and not one.is_first and one.pid != hit.pid)
+        since = next(others, float("inf"))
+    # The others may still take the step that it was in, with what it has given.
+    last = log.last_step(hit.pid, hit.t) + 1 if hit.rank >= 0 else 0
+    later = (one.t for one in log.taken_from(since) if one.step > last and not (is_lost and one.pid == hit.pid))
+    return next((t - hit.t for t in later if t > hit.t), None)
 
 
 def _lasted(log: Log, hit: Hit) -> float:
@@ -143,7 +140,7 @@ def _has_cost_it(log: Log, hit: Hit) -> bool:
     """Its process has ended before it came to the end of the training, and did nothing more when the fault was over."""
     process = next((one for one in log.processes if one.pid == hit.pid), None)
     over = log.is_over_at(hit)
-    went_on = any(one["t"] > over and one["pid"] == hit.pid for one in log.of("step"))
+    went_on = log.last_begun.get(hit.pid, 0.0) > over
     return process is not None and process.went is not None and process.done is None and not went_on
 
 

@@ -37,6 +37,10 @@ class Job:
         for rank in range(3):
             self.say(last + 1.0, rank, int(rank == 1), "point", point="done", step=last + 1)
             self.say(last + 1.1, rank, int(rank == 1), "gone")
+        for look in range(4 * last):
+            for rank in range(3):
+                if rank != 1 or look < 6 or look > 16:
+                    self.hold(2.0 + look / 4, rank, int(rank == 1 and look > 16))
         self.add(last + 1.2, "end", how="exited", code=0)
         self.add(last + 1.3, "left", processes=[], shared_memory=[])
 
@@ -45,6 +49,9 @@ class Job:
 
     def say(self, t: float, rank: int, incarnation: int, kind: str, **fields: Any) -> None:
         self.add(t, kind, pid=100 + rank + 10 * incarnation, rank=rank, incarnation=incarnation, **fields)
+
+    def hold(self, t: float, rank: int, incarnation: int) -> None:
+        self.say(t, rank, incarnation, "gauge", memory=200 << 20, descriptors=40, threads=12)
 
     def kill(self, t: float) -> None:
         self.say(t, 1, 0, "fault", fault=0, what="kill", where="step 3")

@@ -89,6 +89,16 @@ def recovered_from_nothing(job: Job) -> None:
     job.say(2.2, 0, 0, "point", point="settled", members=[0, 2], reason="timeout", step=2)
 
 
+def descriptors_leak(job: Job) -> None:
+    for number, one in enumerate(one for one in job.events if one["kind"] == "gauge" and one["rank"] == 2):
+        one["descriptors"] += number
+
+
+def memory_leaks(job: Job) -> None:
+    for number, one in enumerate(one for one in job.events if one["kind"] == "gauge" and one["rank"] == 0):
+        one["memory"] += number * (10 << 20)
+
+
 def process_left(job: Job) -> None:
     job.find("left").update(processes=["77 (python)"])
 
@@ -123,6 +133,12 @@ def fails(job: Job) -> None:
         (nobody_knows, "explained", "nobody has named rank 1"),
         (healthy_one_dies, "no-false-alarm", "rank 2 (pid 102) has ended 4.20 s after the start"),
         (recovered_from_nothing, "no-false-alarm", "rank 0 has recovered before any fault: timeout"),
+        (
+            descriptors_leak,
+            "growth",
+            "rank 2 (pid 102) had 47 descriptors at most until 4 s, and 56 descriptors",
+        ),
+        (memory_leaks, "growth", "rank 0 (pid 100) had 270 MiB at most until 4 s, and 360 MiB at least from 6 s on"),
         (process_left, "hygiene", "process 77 (python) was still there"),
         (memory_left, "hygiene", "/dev/shm/x.101 is left"),
         (no_end, "ends", "did not end within 120 s"),

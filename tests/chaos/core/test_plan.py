@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pycomms.chaos.core.drawing import SURVIVABLE, draw_plan, settle
+from pycomms.chaos.core.drawing import SURVIVABLE, draw_plan, draw_soak, settle
 from pycomms.chaos.core.kinds import KINDS
 from pycomms.chaos.core.parse import PlanError, as_table, parse
 from pycomms.chaos.core.plan import ANY, words
@@ -84,6 +84,33 @@ def test_a_seed_is_a_whole_plan(seed: int, ranks: int, kinds: set[str]) -> None:
     assert parse(tomllib.loads(to_toml(plan))) == plan
     hit = {rank for one in plan.faults for rank in one.ranks}
     assert len(hit) < ranks  # somebody is left
+
+
+@given(st.integers(0, 10_000), st.integers(2, 16), st.floats(1, 60), st.integers(1, 50))
+@settings(max_examples=100)
+def test_a_soak_is_fault_upon_fault(seed: int, ranks: int, every: float, count: int) -> None:
+    plan = draw_soak(seed, ranks, every * count, every)
+    assert plan == draw_soak(seed, ranks, every * count, every)
+    assert parse(tomllib.loads(to_toml(plan))) == plan
+    times = [fault.at.seconds or 0.0 for fault in plan.faults]
+    assert len(times) >= count - 1  # 49 * 0.1 / 0.1 is not 49 in floating point
+    assert times == sorted(times)
+    assert times[-1] <= every * (count + 0.31)
+    assert all(len(fault.ranks) < ranks for fault in plan.faults)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "every", "kinds", "said"),
+    [
+        (60, 0, ["kill"], "every: given 0"),
+        (5, 10, ["kill"], "no more than the 5 of all"),
+        (60, 10, ["kil"], "faults: given 'kil'"),
+        (60, 10, ["nan"], "faults: given 'nan', expected kinds that need no operation"),
+    ],
+)
+def test_a_soak_that_makes_no_sense_is_refused(seconds: float, every: float, kinds: list[str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        draw_soak(0, 4, seconds, every, kinds)
 
 
 @given(st.integers(0, 10_000))

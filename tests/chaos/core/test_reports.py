@@ -13,6 +13,7 @@ from pycomms.chaos._report.html import to_html
 from pycomms.chaos._report.junit import to_junit
 from pycomms.chaos._report.text import to_text
 from pycomms.chaos.core.invariants import judge
+from pycomms.chaos.core.parse import INVARIANTS
 
 from ._logs import Job
 
@@ -37,7 +38,7 @@ def test_text_says_what_failed() -> None:
 def test_json_has_all() -> None:
     told = json.loads(to_json(facts(Job())))
     assert told["result"] == "passed"
-    assert len(told["invariants"]) == 11
+    assert len(told["invariants"]) == len(INVARIANTS)
     assert told["faults"][0]["recovery"] == 1.5
     assert {one["kind"] for one in told["story"]} >= {"fault", "gone", "came", "settled"}
 
@@ -47,7 +48,7 @@ def test_junit_counts() -> None:
     job.find("values", step=2, rank=1).update(wrong=1)
     suite = Xml.fromstring(to_junit(facts(job))).find("testsuite")
     assert suite is not None
-    assert (suite.get("tests"), suite.get("failures")) == ("11", "1")
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(INVARIANTS)), "1")
     failure = suite.find("testcase[@name='values']/failure")
     assert failure is not None
     assert "1 of 8 elements are wrong" in str(failure.get("message"))
