@@ -38,6 +38,7 @@ EXIT_DONE, EXIT_FAILED, EXIT_SIGNAL = 0, 1, 128
 
 _SPARES_AFTER = 60.0
 """Seconds from the start of the workers to that of the spares, unless they train before: both import torch."""
+_STATE_LOST = "no worker has the state of the training any more, so it goes on from what the program loads"
 
 
 @dataclass(kw_only=True)
@@ -83,7 +84,7 @@ class Agent:
         self._job = JobState(name="")
         self._started_round = -1
         self._ending = False
-        self._died: dict[MemberId, Died] = {}  # of this round
+        self._ends: dict[MemberId, list[Died | bytes]] = {}  # of this round: what was told of each
         self._tasks: set[asyncio.Task[None]] = set()
         self._finished: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.workers: Workers
@@ -130,7 +131,7 @@ class Agent:
 
     def _start_all(self) -> None:
         self._started_round = self._job.round
-        self._died.clear()
+        self._ends.clear()
         self.history.before = len(self.history.deaths)
         for slot in self.workers.slots:
             slot.begin_round()
@@ -139,7 +140,8 @@ class Agent:
         self._change(stand=Stand.RUNNING, again="", sessions=False, training=False, finished=False)
 
     async def _restart(self, job: JobState, had_sessions: bool) -> None:
-        self._voice.say(f"{job.reason}: all workers are started again (round {job.round})")
+        lost = f"; {_STATE_LOST}" if had_sessions else ""
+        self._voice.say(f"{job.reason}: all workers are started again (round {job.round}){lost}")
         await self.workers.stop(signal.SIGTERM, self._shutdown)
         if had_sessions:
             self._renew(job.round)
@@ -258,6 +260,8 @@ class Agent:
             worker.announced = worker.announced or isinstance(event, Announce)
             worker.settled = worker.settled or isinstance(event, Settled)
             worker.left = worker.left or (isinstance(event, Leaving) and event.reason == DONE)
+            if isinstance(event, Leaving):
+                self._ends.setdefault(event.member, []).append(data)
             self._look()
             if isinstance(event, Settled) and all(one.settled for one in self.workers.living()):
                 self.workers.fill_spares()
@@ -277,13 +281,15 @@ class Agent:
                 self._tell_death(Died(member=suspect, how=_how(worker, ending)))
 
     def _tell_death(self, died: Died) -> None:
-        self._died[died.member] = died
+        before = self._ends.get(died.member, [])
+        self._ends[died.member] = [*(said for said in before if isinstance(said, bytes)), died]
         self._up(died)
 
-    def tell_deaths_again(self) -> None:
-        """To a coordinator that may be another one than those that were told: nobody else knows of them."""
-        for died in self._died.values():
-            self._up(died)
+    def tell_ends_again(self) -> None:
+        """To a coordinator that may be another one than those that were told: nobody else knows of these."""
+        for said in self._ends.values():
+            for one in said:
+                self._up(one)
 
     def look_for_stopped(self) -> None:
         """To be called at SIGCHLD. Who is stopped holds up the others, who can go on without it."""

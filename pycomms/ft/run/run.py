@@ -226,7 +226,7 @@ class _Run:
     def _connected(self) -> None:
         if not self._alone:
             self._tell(self._agent.report)
-        self._agent.tell_deaths_again()
+        self._agent.tell_ends_again()
         self._relay.announce_again("the agent has a new connection to the coordinator")
 
     def _heard(self, data: bytes, envelope: Envelope) -> None:

@@ -66,6 +66,10 @@ def pid_of(job: Running, rank: int, start: int) -> int:
     return int(job.line(rf"rank {rank} start {start} pid (\d+)")[1])
 
 
+def nonce_of(coordinator: FakeCoordinator, slot: int) -> str:
+    return next(one.member.nonce for one in coordinator.heard if isinstance(one, Announce) and one.slot == slot)
+
+
 def end_all(coordinator: FakeCoordinator, count: int) -> None:
     """Tells the members that live to end, when there are so many."""
 
@@ -247,7 +251,9 @@ def test_a_membership_that_cannot_be_saved_starts_all_again(
             refused = Refused(member=one.member, verdict=Verdict.ENDED, reason="too few for too long")
             coordinator.send(one.member.host, refused, (one.member.nonce,))
         assert job.end() == 0
-        job.line("exit code 1: too few for too long: all workers are started again")
+        job.line(
+            "exit code 1: too few for too long: all workers are started again .*no worker has the state of the training"
+        )
         assert job.summary()["rounds"] == 2
 
 
@@ -285,6 +291,44 @@ def test_another_coordinator_hears_of_the_deaths_too(tmp_path: Path, token: Path
         assert second.wait(Died) == [died]
         assert died.member not in {one.member for one in second.wait(Announce, 2)}
         end_all(second, 2)
+        assert job.end() == 0
+
+
+def test_who_leaves_while_there_is_no_coordinator_is_heard_by_the_next(tmp_path: Path, token: Path) -> None:
+    """Its process may live on for long, as when an exception ends an interpreter that has much to clean up."""
+    script = """
+        import os, signal
+        from tests.ft.run.member import *
+        from pycomms.ft.core.messages import Change
+        from pycomms.ft.wire import AnnounceAgain
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        member = Member()
+        member.announce()
+        member.settle()
+        print("rank", SLOT, "start", INCARNATION, "pid", os.getpid(), flush=True)
+        if SLOT == 0:
+            signal.sigwait([signal.SIGUSR1])
+            member.leave()
+            print("has left", flush=True)
+            signal.sigwait([signal.SIGUSR1])
+        else:
+            member.hear(AnnounceAgain)
+            member.announce(EPOCH)
+            member.hear(Change)
+            member.leave()
+    """
+    with ExitStack() as stack:
+        with FakeCoordinator(token) as first:
+            job = stack.enter_context(Running(tmp_path, script, *options(first, token, "--nproc-per-node=2")))
+            first.wait(Settled, 2)
+            pid = pid_of(job, 0, 0)
+        os.kill(pid, signal.SIGUSR1)
+        job.line("has left")
+        second = stack.enter_context(FakeCoordinator(token, first.port))
+        assert [left.member.nonce for left in second.wait(Leaving)] == [nonce_of(first, 0)]
+        os.kill(pid, signal.SIGUSR1)
+        second.wait(Announce)
+        end_all(second, 1)
         assert job.end() == 0
 
 
