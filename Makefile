@@ -13,7 +13,7 @@ NATIVE := setup_ext.py CMakeLists.txt $(shell find csrc cmake -name '*.h' -o -na
 VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
-.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank ft chaos-tests multihost emulator cuda gpu upstream-part upstream \
+.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank ft chaos chaos-tests multihost emulator cuda gpu upstream-part upstream \
         bench docs proto format tidy clean
 .NOTPARALLEL:
 
@@ -24,6 +24,7 @@ help:
 	@echo "make lint       ruff, mypy, clang-format"
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
 	@echo "make ft         jobs whose workers die and come (part of make test)"
+	@echo "make chaos      the standard set of pycomms chaos on our own job (10 minutes)"
 	@echo "make chaos-tests  jobs with faults on purpose (not yet part of make test)"
 	@echo "make multihost  tests on several hosts, which are network namespaces here (needs root, or skips itself)"
 	@echo "make emulator   tests of the emulated CUDA, on a torch for CUDA 13 (no GPU needed)"
@@ -79,6 +80,11 @@ multirank: setup
 ft: setup
 	$(say) "fault tolerance"
 	$(PY) -m pytest -q --numprocesses 2 --dist worksteal tests/ft/link tests/ft/coordinator tests/ft/run tests/ft/session
+
+chaos: setup
+	$(say) "pycomms chaos: the standard set"
+	$(PY) -m pycomms chaos set --out out/chaos-$(shell date +%Y%m%d-%H%M%S) -- \
+	  $(PY) -m pycomms run --nproc-per-node 4 -m pycomms.chaos.workload
 
 # Jobs with faults on purpose. Not a part of make test yet: these tests have not run long enough.
 chaos-tests: setup

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["record", "step"]
+__all__ = ["record", "step", "steps"]
 
 
 def step(number: int) -> None:
@@ -17,6 +17,12 @@ def step(number: int) -> None:
     worker = _worker()
     if worker is not None:
         worker.step(number, "program")
+
+
+def steps(default: int) -> int:
+    """How many steps the plan wants a program to take that has no number of its own; default: where it does not say."""
+    worker = _worker()
+    return (worker.steps if worker is not None and worker.awake() else 0) or default
 
 
 def record(kind: str, **fields: object) -> None:

@@ -16,7 +16,7 @@ _PIPE_CLOSED = 141
 EXIT_CODES = """\
 exit codes:
   0  every invariant held, or those were violated that the plan expects to be
-  1  an invariant was violated
+  1  an invariant was violated; of a set: in one run at least
   2  undecided: a fault of the plan did not happen, or the run was interrupted
   3  the job cannot be started, or the folder of a run is none
   4  wrong usage, or a plan that makes no sense
@@ -28,6 +28,7 @@ _SUBCOMMANDS = {
         "pycomms.chaos._soak_command",
         "fault upon fault, for an hour or as long as you like, and what it costs",
     ),
+    "set": ("pycomms.chaos._set_command", "run all plans of a folder, or the standard set, one after another"),
     "replay": ("pycomms.chaos._replay_command", "do a run again, and see whether it ends the same way"),
     "shrink": ("pycomms.chaos._shrink_command", "find a smaller plan with which the job fails in the same way"),
     "report": ("pycomms.chaos._report_command", "judge the folder of a run again, and write its reports"),

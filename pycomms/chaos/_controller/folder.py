@@ -53,16 +53,24 @@ class Recorded:
 
 def create(wanted: Path | None, name: str) -> Folder:
     """An empty one. Raises RunError where that cannot be."""
+    folder = Folder(path=create_set(wanted, name))
+    try:
+        folder.records.mkdir()
+    except OSError as error:
+        raise RunError(f"{folder.records}: cannot be made: {error.strerror}") from error
+    return folder
+
+
+def create_set(wanted: Path | None, name: str) -> Path:
+    """An empty folder for several runs. Raises RunError."""
     path = wanted or _free(Path("chaos-runs"), f"{time.strftime('%Y%m%d-%H%M%S')}-{_plain(name)}")
     try:
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
             raise RunError(f"{path}: is not empty; --out takes a folder that is not there or has nothing in it")
-        folder = Folder(path=path.absolute())
-        folder.records.mkdir()
     except OSError as error:
         raise RunError(f"{path}: cannot be made: {error.strerror}") from error
-    return folder
+    return path.absolute()
 
 
 def _plain(name: str) -> str:

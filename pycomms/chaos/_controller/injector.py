@@ -42,7 +42,7 @@ class Injector:
             and fault.at.start in (None, member.incarnation + 1)
             and self._left.get((number, member.rank), 0) > 0
         ]
-        member.say({"welcome": wanted})
+        member.say({"welcome": wanted, "steps": self._plan.steps})
         for one in awaited:
             self._awaited.remove(one)
             self._order(one[0], member, where=one[2])

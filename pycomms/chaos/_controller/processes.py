@@ -27,7 +27,9 @@ class Target:
         self.pidfd = os.pidfd_open(self.pid)
 
     def send(self, number: int) -> bool:
-        """False: it has ended."""
+        """False: it has ended, or is held no more."""
+        if self.pidfd < 0:
+            return False
         try:
             signal.pidfd_send_signal(self.pidfd, number)
         except ProcessLookupError:
@@ -49,6 +51,7 @@ class Target:
 
     def close(self) -> None:
         os.close(self.pidfd)
+        self.pidfd = -1
 
 
 class Marked:

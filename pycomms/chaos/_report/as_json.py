@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from pycomms.chaos._report.facts import Facts, story
+from pycomms.chaos.core.ending import ending_of
 from pycomms.chaos.core.figures import figures
 from pycomms.chaos.core.parse import as_table
 from pycomms.chaos.core.survival import recovery_time
@@ -19,6 +20,7 @@ def to_json(facts: Facts) -> str:
             "format": FORMAT,
             "result": judgement.result.value,
             "why": judgement.why,
+            "ending": ending_of(log, judgement.findings).value,
             "violated": list(judgement.violated),
             "plan": as_table(log.plan),
             "command": list(facts.command),

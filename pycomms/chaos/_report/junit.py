@@ -19,28 +19,33 @@ def to_junit(facts: Facts) -> str:
     skipped = [one for one in findings if one.state is State.UNCHECKED and one not in failed]
     suite = Xml.Element(
         "testsuite",
-        name=_clean(f"chaos.{log.plan.name}"),
+        name=clean(f"chaos.{log.plan.name}"),
         tests=str(len(findings)),
         failures=str(len(failed)),
         skipped=str(len(skipped)),
         time=f"{log.end['t'] if log.end else 0:.3f}",
     )
     for one in findings:
-        case = Xml.SubElement(suite, "testcase", classname=_clean(f"chaos.{log.plan.name}"), name=one.invariant)
+        case = Xml.SubElement(suite, "testcase", classname=clean(f"chaos.{log.plan.name}"), name=one.invariant)
         if one in failed:
             said = one.what if one.state is State.VIOLATED else f"expected to be violated: {one.what}"
-            Xml.SubElement(case, "failure", message=_clean(said)).text = _clean("\n".join(one.details))
+            Xml.SubElement(case, "failure", message=clean(said)).text = clean("\n".join(one.details))
         elif one in skipped:
-            Xml.SubElement(case, "skipped", message=_clean(one.what))
+            Xml.SubElement(case, "skipped", message=clean(one.what))
     properties = {"seed": log.plan.seed, "folder": facts.folder, "result": facts.judgement.result.value}
     told = Xml.SubElement(suite, "properties")
     for name, value in properties.items():
-        Xml.SubElement(told, "property", name=name, value=_clean(str(value)))
+        Xml.SubElement(told, "property", name=name, value=clean(str(value)))
+    return document(suite)
+
+
+def document(suite: Xml.Element) -> str:
     suites = Xml.Element("testsuites")
     suites.append(suite)
     Xml.indent(suites)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suites, encoding="unicode") + "\n"
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Without what XML cannot hold."""
     return _NOT_XML.sub("?", text)

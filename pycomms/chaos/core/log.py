@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from pycomms.chaos.core.kinds import Effect
@@ -139,6 +140,26 @@ class Log:
     def last_begun(self) -> dict[int, float]:
         """When each process began its last step."""
         return {one["pid"]: one["t"] for one in self.of("step")}
+
+    @cached_property
+    def beginnings(self) -> list[float]:
+        """When the job has taken its first step again, because all that was done was lost."""
+        found, last = [], 0
+        for commit in self.commits:
+            if commit.step == 1 and last > 1:
+                found.append(commit.t)
+                last = 0
+            last = max(last, commit.step)
+        return found
+
+    @cached_property
+    def lives(self) -> list[Log]:
+        """The log, cut where the job has begun anew: in each of them every step is a step of its own."""
+        edges = [float("-inf"), *self.beginnings, float("inf")]
+        return [
+            Log(self.plan, [one for one in self.events if begin <= one["t"] < end], self.verdict, self.output)
+            for begin, end in pairwise(edges)
+        ]
 
     @cached_property
     def hits(self) -> list[Hit]:

@@ -79,6 +79,7 @@ def parse(given: Mapping[str, Any], name: str = "plan") -> Plan:
         seed=table.whole("seed", 0) or 0,
         ranks=ranks,
         hosts=table.whole("hosts", 0) or 0,
+        steps=table.whole("steps", 0) or 0,
         duration=_positive("duration", table.seconds("duration", 120.0)),
         faults=tuple(_fault(f"fault[{number}]", one, ranks) for number, one in enumerate(faults)),
         expect=_expectation(_Table("expect", table.take("expect", {}))),
@@ -230,6 +231,7 @@ def as_table(plan: Plan) -> dict[str, Any]:
         "ranks": plan.ranks,
         "duration": plan.duration,
         **({"hosts": plan.hosts} if plan.hosts else {}),
+        **({"steps": plan.steps} if plan.steps else {}),
         "fault": [_fault_table(fault) for fault in plan.faults],
         "expect": {
             "outcome": plan.expect.outcome,

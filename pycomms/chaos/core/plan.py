@@ -11,7 +11,7 @@ ANY = -1
 """A rank that the seed chooses."""
 
 MOMENTS = ("before", "inside", "after")
-OUTCOMES = ("completes", "fails", "any")
+OUTCOMES = ("completes", "restarts", "fails", "any")
 INJECTED = ("all", "some")
 
 
@@ -64,7 +64,8 @@ class Fault:
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
     """Attributes:
-    outcome: "completes": the job ends with exit code 0. "fails": with another one, by itself.
+    outcome: "completes": the job ends with exit code 0. "restarts": so too, and it has begun anew, because a fault has
+        ended everybody who had the state. "fails": with another one, by itself.
     injected: "all": every fault has to happen, as often as it says, or the run proves nothing. "some": one at least, as
         where faults are drawn, of which one may be in the way of another.
     recovery: seconds from a fault to the next step of those who have survived it, at most.
@@ -82,6 +83,7 @@ class Plan:
     """Attributes:
     ranks: of the job that it is for; 0: any number. Ranks that a seed chooses are below it.
     duration: seconds that the job may take in all.
+    steps: that the standard job takes, unless its command line says how many; 0: it knows by itself.
     hosts: the ranks act as if they were on so many hosts, so that pycomms connects them by TCP; 0: as they are.
     """
 
@@ -90,6 +92,7 @@ class Plan:
     seed: int = 0
     ranks: int = 0
     duration: float = 120.0
+    steps: int = 0
     hosts: int = 0
     faults: tuple[Fault, ...] = ()
     expect: Expectation = field(default_factory=Expectation)

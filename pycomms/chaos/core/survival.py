@@ -51,8 +51,12 @@ def outcome(log: Log) -> Finding:
     if log.end is None or log.end["how"] != "exited":
         return unchecked("outcome", "the job did not end by itself")
     code = log.end["code"]
-    fits = expected == "any" or (code == 0) == (expected == "completes")
     said = f"exit code {code}"
+    if log.beginnings:
+        said += f", begun anew {len(log.beginnings)} times"
+    fits = expected == "any" or (code == 0) == (expected != "fails")
+    if expected == "restarts" and log.commits:
+        fits = fits and bool(log.beginnings)
     return judged("outcome", said, [] if fits else [f"{said}, but the plan expects that the job {expected}"])
 
 

@@ -19,6 +19,8 @@ from typing import NamedTuple
 DONE = "done"
 IS_DONE = "it is done"
 """How a member has ended that has left as ``DONE``, in `Form.died`."""
+ALL_DONE = "all members are done"
+"""Why a job has ended, where all of an epoch have left as ``DONE`` or are dead."""
 NOBODY_JOINS = "others are done: nobody joins any more"
 """The reason of a `Change` and of a `Refused` when the first has left as ``DONE``."""
 

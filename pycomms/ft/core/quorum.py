@@ -10,6 +10,7 @@ from __future__ import annotations
 from pycomms.ft.core import admission, changing, forming, relearning
 from pycomms.ft.core.job import Job
 from pycomms.ft.core.messages import (
+    ALL_DONE,
     DONE,
     IS_DONE,
     NOBODY_JOINS,
@@ -30,8 +31,6 @@ from pycomms.ft.core.phases import DECIDED, Cause, Phase
 from pycomms.ft.core.roster import Gone, State
 from pycomms.ft.core.rule import Outgoing, Rule
 from pycomms.ft.core.view import MemberView, View
-
-ALL_DONE = "all members are done"
 
 
 class Quorum:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from pycomms.ft.core.launch import JobState
+from pycomms.ft.core.messages import ALL_DONE
 from pycomms.ft.run.process import Ending
 
 FIRST_PAUSE = timedelta(milliseconds=250)
@@ -88,13 +89,19 @@ def after(end: End, job: JobState, limits: Limits, others: int) -> Decision:
         return Again(reason=str(end))
     if over(job) or (end.refused and job.finished):
         return Done(reason=f"{end}; the training was over")
-    if end.refused:
+    if end.refused and not _others_may_be_finishing(end, limits):
         return Again(reason=f"{end}: {end.refused}")
     if end.restarts < limits.max_restarts:
         return Respawn(pause=pause(end.failures))
     if limits.min_ranks is not None and others >= limits.min_ranks:
         return Vacant(reason=f"{end} after {end.restarts} restarts; its slot stays empty")
     return Fail(reason=f"{end}; its slot has been started again {end.restarts} times (--max-restarts)")
+
+
+def _others_may_be_finishing(end: End, limits: Limits) -> bool:
+    """It was killed as all came to the end of the training. What the others' processes end with is not known yet: all
+    is over when the first has ended with 0, and to start all again is for when none does, which its successor finds."""
+    return end.refused == ALL_DONE and end.failures == 0 and end.restarts < limits.max_restarts
 
 
 def over(job: JobState) -> bool:

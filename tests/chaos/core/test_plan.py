@@ -42,7 +42,7 @@ def test_a_plan_is_read() -> None:
         ({"faults": []}, "faults: given []", "no such key; there are about, duration, expect, fault"),
         ({"duration": 0}, "duration: given 0", "more than 0"),
         ({"seed": -1}, "seed: given -1", "0 or more"),
-        ({"expect": {"outcome": "wins"}}, "expect.outcome: given 'wins'", "completes, fails, any"),
+        ({"expect": {"outcome": "wins"}}, "expect.outcome: given 'wins'", "completes, restarts, fails, any"),
         ({"expect": {"violations": ["x"]}}, "expect.violations: given ['x']", "no-false-alarm"),
         (fault(kind="kil"), "fault[0].kind: given 'kil'", "one of kill"),
         (fault(rank=4), "fault[0].rank: given 4", "below 4"),

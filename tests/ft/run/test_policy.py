@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pycomms.ft.core.launch import JobState
+from pycomms.ft.core.messages import ALL_DONE
 from pycomms.ft.run.policy import Again, Decision, Done, End, Fail, Limits, Respawn, Vacant, after, pause
 from pycomms.ft.run.process import Ending
 
@@ -37,6 +38,10 @@ def job(**what: Any) -> JobState:
         (end(restarts=3), job(), Limits(max_restarts=3, min_ranks=3), Fail),
         (end(refused="too few"), job(), LIMITS, Again),
         (end(refused="others are done"), job(finished=True), LIMITS, Done),
+        (end(refused=ALL_DONE), job(), LIMITS, Respawn),  # it had trained: the others have not ended yet
+        (end(refused=ALL_DONE, restarts=1, failures=1), job(), LIMITS, Again),  # and none of them ends with 0
+        (end(refused=ALL_DONE), job(finished=True), LIMITS, Done),
+        (end(refused=ALL_DONE, restarts=3), job(), LIMITS, Again),
         (end(), job(finished=True, training=False), LIMITS, Done),
         (end(), job(finished=True, training=True), LIMITS, Respawn),
     ],

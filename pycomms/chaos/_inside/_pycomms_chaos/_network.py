@@ -37,19 +37,30 @@ def _sockets(pids: list[int]) -> Iterator[socket.socket]:
     """Of this process; with ids, only connections to those processes. Each is closed behind its turn, which closes no
     connection: whoever kept it would keep the program from closing it."""
     towards = {pair for pid in pids for pair in _ends(pid)}
-    for path in Path("/proc/self/fd").iterdir():
-        with suppress(OSError), socket.socket(fileno=os.dup(int(path.name))) as one:
+    for path in list(Path("/proc/self/fd").iterdir()):
+        with suppress(OSError), _duplicate(int(path.name)) as one:
             is_tcp = one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM
             if is_tcp and (not pids or (one.getpeername()[1], one.getsockname()[1]) in towards):
                 yield one
 
 
+def _duplicate(descriptor: int) -> socket.socket:
+    """Raises OSError where that is no socket."""
+    copy = os.dup(descriptor)
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
+
+
 def _ends(pid: int) -> Iterator[tuple[int, int]]:
     """Ports here and there of a process's connections."""
     held = set()
-    for path in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(OSError):
-            held.add(str(path.readlink()))
+    with suppress(OSError):  # it has ended
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                held.add(str(path.readlink()))
     for table in ("tcp", "tcp6"):
         with suppress(OSError):
             for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
@@ -66,6 +77,7 @@ class _Held:
     ) -> None:
         self._pids, self._do, self._undo = pids, do, undo
         self._is_over = threading.Event()
+        self._looking = threading.Lock()
         self._done: set[int] = set()  # inodes
         self._look()
         if not self._done:
@@ -81,14 +93,17 @@ class _Held:
 
     def _watch(self) -> None:
         while not self._is_over.wait(_AGAIN_S):
-            with suppress(OSError):  # no descriptor is free at this moment
-                self._look()
+            with suppress(OSError), self._looking:  # no descriptor is free at this moment
+                if not self._is_over.is_set():
+                    self._look()
 
     def end(self) -> None:
+        """Of all sockets: what a listening one accepts has its filter, and nobody may have looked at it yet."""
         self._is_over.set()
-        for one in _sockets([]):
-            if os.fstat(one.fileno()).st_ino in self._done:
-                self._undo(one)
+        with self._looking:
+            for one in _sockets([]):
+                with suppress(OSError):  # it has no filter
+                    self._undo(one)
 
 
 def _filter(*program: tuple[int, int, int, int]) -> Callable[[socket.socket], None]:

@@ -35,6 +35,8 @@ class Worker:
         self._has_begun = False
         self.is_off = False
         self.rank = -1
+        self.steps = 0
+        """That the plan wants the job to take; 0: it does not say."""
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
@@ -141,6 +143,7 @@ class Worker:
         """By the thread that reads."""
         if "welcome" in said:
             self._watches = [Watch(number, fault) for number, fault in said["welcome"]]
+            self.steps = said["steps"]
             self._is_welcome.set()
         elif "act" in said:
             number, fault = said["act"]

@@ -1,0 +1,35 @@
+"""What a plan needs of the job that it is for, and what a job turned out not to have. Pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pycomms.chaos.core.log import Log
+from pycomms.chaos.core.plan import Plan
+
+
+class Need(Enum):
+    SESSION = "a session of pycomms.ft"
+    COORDINATOR = "a coordinator"
+
+
+def needs_of(plan: Plan) -> frozenset[Need]:
+    """Of a plan without any, everything happens to any job that has steps and calls torch.distributed."""
+    found = set()
+    for fault in plan.faults:
+        if fault.at.point is not None:
+            found.add(Need.SESSION)
+        if fault.process == "coordinator":
+            found.add(Need.COORDINATOR)
+    return frozenset(found)
+
+
+def lacking(log: Log) -> frozenset[Need]:
+    """What the run has shown that its job does not have."""
+    found = set()
+    has_trained = bool(log.of("step") or log.commits)
+    if has_trained and not log.is_session:
+        found.add(Need.SESSION)
+    if any(log.plan.faults[one["fault"]].process == "coordinator" for one in log.of("not-injected")):
+        found.add(Need.COORDINATOR)
+    return frozenset(found)
