@@ -52,6 +52,19 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: list[str]) -> int:
     """Runs ``pycomms chaos SUBCOMMAND …`` and returns its exit code."""
+    try:
+        arguments, command = parse(argv)
+    except SystemExit as end:
+        return int(end.code or 0)
+    try:
+        return _module(_SUBCOMMANDS[arguments.subcommand][0]).run(arguments, command)
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+
+
+def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options, and what stands behind ``--``. Raises SystemExit for --help and for wrong usage."""
     own, command = _split(argv)
     parser = _Parser(
         prog="pycomms chaos", description="faults for a real job, on purpose, and whether it gets over them"
@@ -64,15 +77,7 @@ def main(argv: list[str]) -> int:
         )
         if name == named:
             _module(home).add_arguments(subparser)
-    try:
-        arguments = parser.parse_args(own)
-    except SystemExit as end:
-        return int(end.code or 0)
-    try:
-        return _module(_SUBCOMMANDS[arguments.subcommand][0]).run(arguments, command)
-    except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+    return parser.parse_args(own), command
 
 
 def _split(argv: list[str]) -> tuple[list[str], list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pycomms.chaos._command import FAILED, PASSED, UNDECIDED, UNUSABLE, USAGE, complain
@@ -29,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "pycomms chaos set [DIR] [options] -- COMMAND …"
     parser.add_argument("plans", nargs="?", type=Path, metavar="DIR", help="folder of plans; none: the standard set")
     parser.add_argument("--only", type=lambda text: text.split(","), metavar="A,B", help="only plans of these names")
+    parser.add_argument(
+        "--duration", type=float, metavar="S", help="seconds that each job may take (default: its plan's)"
+    )
     parser.add_argument("--list", action="store_true", help="run nothing: say which plans there are")
     parser.add_argument("--out", type=Path, metavar="OUT", help="folder of all runs (default: chaos-runs/TIME-NAME)")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
@@ -73,6 +77,10 @@ def _chosen(arguments: argparse.Namespace) -> list[Plan]:
             if name not in names:
                 raise ValueError(f"--only: given {name!r}, expected of {', '.join(names)}")
         plans = [plan for plan in plans if plan.name in arguments.only]
+    if arguments.duration is not None:
+        if arguments.duration <= 0:
+            raise ValueError(f"--duration: given {arguments.duration:g}, expected more than 0 seconds")
+        plans = [replace(plan, duration=arguments.duration) for plan in plans]
     # What every job can suffer comes first: it shows whether a job has what the others need.
     return sorted(plans, key=lambda plan: (bool(needs_of(plan)), plan.name))
 

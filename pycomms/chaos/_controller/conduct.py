@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pycomms.chaos import _inside
-from pycomms.chaos._controller import gauge
+from pycomms.chaos._controller import gauge, ports
 from pycomms.chaos._controller.desk import Desk, Member
 from pycomms.chaos._controller.folder import Folder
 from pycomms.chaos._controller.injector import Injector
@@ -58,6 +58,7 @@ class _Run:
         self._process: subprocess.Popen[bytes] | None = None
         self._interrupted = asyncio.Event()
         self._shared = _shared_memory()
+        self._ports: dict[str, int] = {}  # by the socket's inode
 
     async def go(self, command: Sequence[str], environment: Mapping[str, str], quiet: bool) -> None:
         await self._desk.open()
@@ -155,7 +156,8 @@ class _Run:
             if target is not None:
                 target.close()
         shared = [name for name in _shared_memory() - self._shared if any(str(pid) in name for pid in self._pids)]
-        self._journal.write("left", processes=left, shared_memory=sorted(shared))
+        open_ports = [port for inode, port in ports.listening().items() if inode in self._ports]
+        self._journal.write("left", processes=left, shared_memory=sorted(shared), ports=sorted(open_ports))
         self._journal.close()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
@@ -173,6 +175,7 @@ class _Run:
         self._coordinator = self._coordinator or self._service("coordinator")
         if self._coordinator is not None:
             found[self._coordinator.pid] = {"rank": -1, "process": "coordinator"}
+        self._ports.update(ports.held_by(found))
         return found
 
     def _service(self, name: str) -> Target | None:

@@ -114,10 +114,11 @@ def _misplaced(life: Log) -> list[str]:
 def _holes_of_processes(life: Log) -> list[str]:
     last: dict[int, int] = {}
     restored = sorted((one.t, one.pid) for one in life.settlings)
+    fetched = {(one["pid"], one["step"]) for one in life.of("restored")}
     problems = []
     for commit in life.commits:
         before = last.get(commit.pid)
-        if before is not None and commit.step != before + 1:
+        if before is not None and commit.step != before + 1 and (commit.pid, commit.step - 1) not in fetched:
             between = [t for t, pid in restored if pid == commit.pid and t <= commit.t]
             if len(between) < 2:
                 problems.append(f"rank {commit.rank} has taken step {before}, then step {commit.step}")

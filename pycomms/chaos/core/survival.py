@@ -203,14 +203,15 @@ def _has_reason(log: Log, process: Process) -> bool:
 
 
 def hygiene(log: Log) -> Finding:
-    """After the end nothing is left of the job: no process, no name in /dev/shm, no descriptor more than before."""
+    """After the end nothing is left of the job: no process, no name in /dev/shm, no TCP port."""
     left = next(iter(log.of("left")), None)
     if left is None:
         return unchecked("hygiene", "the log has no end")
     problems = [f"process {one} was still there" for one in left["processes"]]
     problems += [f"/dev/shm/{name} is left" for name in left["shared_memory"]]
+    problems += [f"somebody still listens at TCP port {port} of the job's" for port in left.get("ports", [])]
     if log.end is not None and log.end["how"] == "deadline":
         return (
             unchecked("hygiene", "the job was ended") if not left["shared_memory"] else judged("hygiene", "", problems)
         )
-    return judged("hygiene", "no process and no shared memory is left", problems)
+    return judged("hygiene", "no process, no shared memory and no port is left", problems)

@@ -107,6 +107,10 @@ def memory_left(job: Job) -> None:
     job.find("left").update(shared_memory=["x.101"])
 
 
+def port_left(job: Job) -> None:
+    job.find("left").update(ports=[29500])
+
+
 def no_end(job: Job) -> None:
     job.find("end").update(how="deadline", code=None)
 
@@ -141,6 +145,7 @@ def fails(job: Job) -> None:
         (memory_leaks, "growth", "rank 0 (pid 100) had 270 MiB at most until 4 s, and 360 MiB at least from 6 s on"),
         (process_left, "hygiene", "process 77 (python) was still there"),
         (memory_left, "hygiene", "/dev/shm/x.101 is left"),
+        (port_left, "hygiene", "somebody still listens at TCP port 29500"),
         (no_end, "ends", "did not end within 120 s"),
         (fails, "outcome", "exit code 1, but the plan expects that the job completes"),
     ],
