@@ -28,6 +28,7 @@ from pycomms.ft.core.messages import (
     Verdict,
 )
 from pycomms.ft.run import policy
+from pycomms.ft.run.last_words import last_words
 from pycomms.ft.run.process import Ending
 from pycomms.ft.run.relay import FromWorker
 from pycomms.ft.run.words import Voice
@@ -388,4 +389,8 @@ class Agent:
 
 
 def _how(worker: Worker, ending: Ending) -> str:
-    return f"{worker.cause}, then {ending}" if worker.cause else str(ending)
+    """With the last words of one that has ended by itself: whom a signal ends has no time for any."""
+    if worker.cause:
+        return f"{worker.cause}, then {ending}"
+    words = last_words(worker.child.stderr.tail) if ending.signal in (0, signal.SIGABRT) else ""
+    return f"{ending}: {words}" if words else str(ending)

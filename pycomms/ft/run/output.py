@@ -78,7 +78,10 @@ class Stream:
 
     @property
     def tail(self) -> list[str]:
-        """The last lines."""
+        """The last lines of what was written until now."""
+        for _ in range(_ROOM // _READ):
+            if self._read_end is not None:
+                self._read()
         lines = list(self._tail)
         if not self._piped and self._destination.file is not None:
             lines = _end_of(self._destination.file)

@@ -200,6 +200,16 @@ def test_one_that_dies_again_and_again_ends_the_job(tmp_path: Path, coordinator:
         assert job.count("rank 0 start") == 1
 
 
+def test_a_death_is_told_with_the_last_words(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
+    script = TRAIN.replace("member.hear(Change)", "assert SLOT or INCARNATION, 'no data'; member.hear(Change)")
+    with Running(tmp_path, script, *options(coordinator, token, "--nproc-per-node=2")) as job:
+        (died,) = coordinator.wait(Died)
+        assert died.how == "exit code 1: AssertionError: no data"
+        coordinator.wait(Settled, 3)
+        end_all(coordinator, 2)
+        assert job.end() == 0
+
+
 def test_with_min_ranks_the_others_go_on_without_it(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:
     script = TRAIN.replace("member.hear(Change)", "sys.exit(3) if SLOT == 1 else member.hear(Change)")
     more = ("--nproc-per-node=2", "--max-restarts=1", "--min-ranks=1")
