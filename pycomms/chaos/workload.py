@@ -84,6 +84,12 @@ def main() -> int:
     parser.add_argument("--steps", type=int, help="default: what the plan says, or 60")
     parser.add_argument("--elements", type=int, default=4096, help="of the tensor that is summed")
     parser.add_argument("--pause", type=float, default=0.005, help="seconds of each step that stand for computing")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=0.25,
+        help="seconds of each step, if more, while a session misses members: so that they are back before the end",
+    )
     parser.add_argument("--dtype", choices=("int64", "float64"), default="float64")
     parser.add_argument("--backend", default="gloo", help="of the plain loop")
     parser.add_argument("--timeout", type=float, default=20.0, help="seconds: of a group of the plain loop")
@@ -108,10 +114,12 @@ def _elastic(arguments: argparse.Namespace, tally: Tally) -> None:
     sampler = ElasticSampler(_SAMPLES, 4, shuffle=False)
     optimizer: Any = tally
     session = ft.Session(optimizer=optimizer, sampler=sampler, min_ranks=arguments.min_ranks)
+    full = launch().world_size
     for step in session.steps(until=arguments.steps):
         with step:
             samples = next(step.batches).tolist()
-            time.sleep(arguments.pause)
+            misses_some = step.world < full and step.attempt == 0
+            time.sleep(max(arguments.pause, arguments.patience if misses_some else 0.0))
             sum_ = tally.contribution(step.number, session.slot)
             dist.all_reduce(sum_, group=session.group)
             tally.hold(sum_, samples)

@@ -23,6 +23,7 @@ class Finding:
 
 
 _MOST = 8
+_MOST_DETAILS = 40
 
 
 def held(invariant: str, what: str, *details: str) -> Finding:
@@ -35,6 +36,8 @@ def unchecked(invariant: str, why: str) -> Finding:
 
 def judged(invariant: str, what_holds: str, problems: list[str], details: tuple[str, ...] = ()) -> Finding:
     """Violated if there are problems: the first of them says it."""
+    if len(details) > _MOST_DETAILS:
+        details = (*details[:_MOST_DETAILS], f"and {len(details) - _MOST_DETAILS} more")
     if not problems:
         return Finding(invariant=invariant, state=State.HELD, what=what_holds, details=details)
     more = problems[1 : 1 + _MOST]

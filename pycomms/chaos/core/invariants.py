@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from pycomms.chaos.core import growth, numbers, survival
+from pycomms.chaos.core import growth, numbers, strength, survival
 from pycomms.chaos.core.finding import Finding, State
 from pycomms.chaos.core.log import Log
 from pycomms.chaos.core.parse import INVARIANTS
@@ -22,6 +22,7 @@ _CHECKS: dict[str, Callable[[Log], Finding]] = {
     "recovery": survival.recovery,
     "explained": survival.explained,
     "no-false-alarm": survival.no_false_alarm,
+    "strength": strength.strength,
     "growth": growth.growth,
     "hygiene": survival.hygiene,
 }

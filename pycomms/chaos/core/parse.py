@@ -11,7 +11,7 @@ from pycomms.chaos.core.plan import ANY, INJECTED, MOMENTS, OUTCOMES, Expectatio
 
 INVARIANTS = (
     "injected", "ends", "outcome", "values", "agreement", "steps", "samples", "recovery", "explained", "no-false-alarm",
-    "growth", "hygiene",
+    "strength", "growth", "hygiene",
 )  # fmt: skip
 """All that a run is checked for; `invariants.py` has what each means."""
 

@@ -89,6 +89,12 @@ def recovered_from_nothing(job: Job) -> None:
     job.say(2.2, 0, 0, "point", point="settled", members=[0, 2], reason="timeout", step=2)
 
 
+def nobody_comes_back(job: Job) -> None:
+    job.events = [one for one in job.events if not (one.get("pid") == 111 or one.get("reason") == "slot 1 joined")]
+    for one in job.events:
+        one["t"] += 20 * (one["t"] > 6.9)
+
+
 def descriptors_leak(job: Job) -> None:
     for number, one in enumerate(one for one in job.events if one["kind"] == "gauge" and one["rank"] == 2):
         one["descriptors"] += number
@@ -142,6 +148,7 @@ def fails(job: Job) -> None:
             "growth",
             "rank 2 (pid 102) had 47 descriptors at most until 4 s, and 56 descriptors",
         ),
+        (nobody_comes_back, "strength", "2 of 3 members at the end, 23.9 s after one was lost"),
         (memory_leaks, "growth", "rank 0 (pid 100) had 270 MiB at most until 4 s, and 360 MiB at least from 6 s on"),
         (process_left, "hygiene", "process 77 (python) was still there"),
         (memory_left, "hygiene", "/dev/shm/x.101 is left"),
