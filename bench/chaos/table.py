@@ -3,7 +3,8 @@
     python -m bench.chaos.table pycomms=out/a "torchrun, gloo=out/b,out/c" --keep bench/chaos/results.json
     python -m bench.chaos.table --from bench/chaos/results.json
 
-Each job is a name and the folders of its sets, of which a later one counts where two have the same plan.
+Each job is a name and the folders of its sets, of which a later one counts where two have the same plan,
+unless it was interrupted there.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def gather(jobs: Mapping[str, Sequence[Path]]) -> Results:
         for folder in folders:
             for plan in json.loads((folder / "set.json").read_text())["plans"]:
                 recovery = plan["recovery"]
+                if plan["ending"] == Ending.UNKNOWN.value and plan["name"] in plans:
+                    continue
                 plans[plan["name"]] = {
                     "ending": plan["ending"],
                     "recovery": None if recovery is None else round(recovery, 3),

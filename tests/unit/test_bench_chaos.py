@@ -1,4 +1,4 @@
-"""The table of who gets over what, from results."""
+"""The table of who gets over what: from results, and the one in docs/ is that of the results that are kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.chaos.table import gather, main
+from bench.chaos.table import gather, main, render
+from pycomms.chaos._plans import standard_set
+
+ROOT = Path(__file__).parents[2]
 
 
 def set_of(folder: Path, **endings: tuple[str, float | None]) -> Path:
@@ -20,7 +23,7 @@ def set_of(folder: Path, **endings: tuple[str, float | None]) -> Path:
 def test_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ours = set_of(tmp_path / "ours", kill=("goes on", 0.0534), late=("goes on", 1.25))
     other = set_of(tmp_path / "other", kill=("hangs", None), late=("not applicable", None))
-    again = set_of(tmp_path / "again", kill=("begins anew", 3.01))
+    again = set_of(tmp_path / "again", kill=("begins anew", 3.01), late=("not known", None))
     assert main([f"ours={ours}", f"other={other}", f"both={other},{again}", "--keep", str(tmp_path / "kept")]) == 0
     table = capsys.readouterr().out
     assert table.splitlines() == [
@@ -40,3 +43,9 @@ def test_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_folder_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"set\.json"):
         gather({"ours": [tmp_path]})
+
+
+def test_the_table_of_the_docs() -> None:
+    results = json.loads((ROOT / "bench" / "chaos" / "results.json").read_text())
+    assert render(results) in (ROOT / "docs" / "chaos.md").read_text()
+    assert {plan.name for plan in standard_set()} == set(results["pycomms"])

@@ -73,11 +73,11 @@ class Overview:
 def line_of(row: Row) -> str:
     recovery = "" if row.recovery is None else f"{1e3 * row.recovery:.0f} ms"
     why = "" if row.state is State.PASSED else f"  {row.why}"
-    return f"{row.state.value:14} {row.plan.name:28} {row.seconds:5.1f} s {recovery:>9}  {row.ending.value}{why}"
+    return f"{row.state.value:14} {row.plan.name:30} {row.seconds:5.1f} s {recovery:>9}  {row.ending.value}{why}"
 
 
 def to_text(overview: Overview) -> str:
-    heading = f"{'':14} {'plan':28} {'took':>7} {'next step':>9}  the job"
+    heading = f"{'':14} {'plan':30} {'took':>7} {'next step':>9}  the job"
     lines = [f"{overview.state.value.upper()}: {overview.name}: {overview.said}, {overview.seconds:.0f} s", "", heading]
     lines += [line_of(row) for row in overview.rows]
     return "\n".join([*lines, "", f"all of it: {overview.folder / 'index.html'}"])

@@ -12,7 +12,7 @@ from pycomms.chaos.core.log import Log
 class Ending(Enum):
     GOES_ON = "goes on"
     BEGINS_ANEW = "begins anew"
-    FAILS = "fails, and says who"
+    FAILS = "fails"
     FAILS_SILENTLY = "fails, and names nobody"
     HANGS = "hangs"
     WRONG = "wrong numbers"

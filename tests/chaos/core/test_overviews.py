@@ -43,7 +43,7 @@ def test_the_worst_counts() -> None:
 def test_text_is_a_table() -> None:
     text = to_text(ALL)
     assert text.startswith("FAILED: standard: 1 passed, 1 failed, 1 undecided, 1 not applicable, 33 s\n")
-    assert "passed         0-passed                       8.2 s    103 ms  goes on\n" in text
+    assert "passed         0-passed                         8.2 s    103 ms  goes on\n" in text
     assert text.endswith("/runs/1/index.html")
 
 
