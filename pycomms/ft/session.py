@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
-from pycomms.ft import _start, _sync_points
+from pycomms.ft import _start, _sync_points, _uncaught
 from pycomms.ft._course import Course
 from pycomms.ft._keeping import Keeping
 from pycomms.ft._member import Membership as Membership
@@ -155,6 +155,7 @@ class Session:
             Position(committed=committed, standing=Standing.LOADED if committed else Standing.FRESH),
             self._went_on,
         )
+        _uncaught.watch(self)
 
     @property
     def model(self) -> nn.Module | None:

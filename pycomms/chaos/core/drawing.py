@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pycomms.chaos.core.kinds import KINDS, POINTS, Effect, Form, Kind, Value
-from pycomms.chaos.core.plan import ANY, Expectation, Fault, Plan, Trigger
+from pycomms.chaos.core.plan import ANY, MOMENTS, Expectation, Fault, Plan, Trigger
 
 SURVIVABLE = tuple(
     kind.name for kind in KINDS.values() if kind.effect in (Effect.DEATH, Effect.STALL, Effect.SLOW, Effect.SERVICE)
@@ -104,7 +104,8 @@ def _moment(kind: Kind, draw: random.Random) -> Trigger:
     step = draw.randint(2, _LAST_STEP)
     choice = draw.choice(("step", "op", "point"))
     if choice == "op" or kind.on_operation:
-        moment = "before" if kind.on_operation else draw.choice(("before", "inside", "after"))
+        moments = ("before", "after") if kind.in_program else MOMENTS
+        moment = "before" if kind.on_operation else draw.choice(moments)
         return Trigger(step=step, op="all_reduce", moment=moment)
     if choice == "point":
         per_step = ("step", "reduced", "voted", "decided", "committed")

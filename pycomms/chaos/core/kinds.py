@@ -49,6 +49,7 @@ class Kind:
     Attributes:
         inside: carried out by the process itself; otherwise by the controller, from outside.
         on_operation: concerns the operation at which it is triggered, so it needs one.
+        in_program: happens in the thread that trains, which is in no operation then: it cannot be inside of one.
         on_service: may also be done to the coordinator or the agent.
     """
 
@@ -58,6 +59,7 @@ class Kind:
     settings: tuple[Setting, ...] = ()
     inside: bool = True
     on_operation: bool = False
+    in_program: bool = False
     on_service: bool = False
 
 
@@ -96,10 +98,10 @@ KINDS: dict[str, Kind] = {
             what="ends at once, without any clean-up (os._exit)",
             settings=(Setting(name="code", form=Form.COUNT, default=1, what="exit code"),),
         ),
-        Kind(name="exception", effect=Effect.DEATH, what="an exception that nobody catches"),
+        Kind(name="exception", effect=Effect.DEATH, what="an exception that nobody catches", in_program=True),
         Kind(name="segfault", effect=Effect.DEATH, what="reads memory that is not there"),
         Kind(name="abort", effect=Effect.DEATH, what="C's abort()"),
-        Kind(name="oom", effect=Effect.DEATH, what="wants more memory than a limit allows: MemoryError"),
+        Kind(name="oom", effect=Effect.DEATH, what="wants more than a limit gives: MemoryError", in_program=True),
         Kind(
             name="freeze",
             effect=Effect.STALL,
@@ -111,6 +113,7 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="hang",
             effect=Effect.STALL,
+            in_program=True,
             what="user code does not come back",
             settings=(
                 Setting(name="for", form=Form.SECONDS, default=0.0, what="how long; 0: for good"),

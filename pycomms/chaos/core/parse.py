@@ -104,6 +104,8 @@ def _fault(name: str, given: object, of_ranks: int) -> Fault:
         raise PlanError(
             table.key("at"), {"op": at.op, "moment": at.moment}, f"an op, moment 'before': {kind.name} changes it"
         )
+    if kind.in_program and at.moment == "inside":
+        raise PlanError(table.key("at.moment"), "inside", f"before or after: {kind.name} happens between operations")
     if kind.on_operation and at.rank is not None:
         raise PlanError(table.key("at.rank"), at.rank, f"none: {kind.name} changes an operation of the rank itself")
     if process and at.seconds is None and at.rank is None:

@@ -61,6 +61,11 @@ def test_a_plan_is_read() -> None:
         (fault(at={"step": 1, "count": 2}), "fault[0].at.count", "counts operations or points"),
         (fault(at={"step": 1, "rank": 7}), "fault[0].at.rank: given 7", "below 4"),
         (fault(kind="skip"), "fault[0].at", "an op, moment 'before': skip changes it"),
+        (
+            fault(kind="oom", at={"op": "any", "moment": "inside"}),
+            "fault[0].at.moment: given 'inside'",
+            "before or after",
+        ),
         (fault(kind="exit", code="1"), "fault[0].code: given '1'", "a whole number"),
         (fault(kind="loss", share=0), "fault[0].share: given 0", "above 0"),
         (fault(signal="SIGSTOP"), "fault[0].signal: given 'SIGSTOP'", "one of SIGKILL"),

@@ -14,6 +14,7 @@ TRACEBACK = ["Traceback (most recent call last):", '  File "train.py", line 3, i
     [
         ([*TRACEBACK, "KeyError: 'lr'"], "KeyError: 'lr'"),
         ([*TRACEBACK, "pycomms.PeerFailure: rank 3 is gone"], "pycomms.PeerFailure: rank 3 is gone"),
+        ([f"[rank3]: {line}" for line in [*TRACEBACK, "MemoryError"]], "MemoryError"),
         ([*TRACEBACK, "KeyboardInterrupt"], "KeyboardInterrupt"),
         ([*TRACEBACK, "ValueError: two", "lines"], "ValueError: two"),
         ([*TRACEBACK, "OSError: full", "[W1202 Module.cpp] destroy was not called", "a: b"], "OSError: full"),
