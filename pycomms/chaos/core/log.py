@@ -184,9 +184,11 @@ class Log:
         return self.plan.faults[hit.fault].of.effect
 
     def is_over_at(self, hit: Hit) -> float:
-        """When the fault was taken back; infinity: it was not."""
+        """When the fault was taken back, or is over by what the plan says; infinity: it stays."""
         later = [one["t"] for one in self.of("over") if one["fault"] == hit.fault and one["t"] >= hit.t]
-        return min(later, default=float("inf"))
+        seconds = self.plan.faults[hit.fault].settings.get("for")
+        lasts = float(seconds) if isinstance(seconds, (int, float)) and seconds > 0 else float("inf")
+        return min(later, default=hit.t + lasts)
 
 
 def _time(commit: Commit) -> float:

@@ -15,6 +15,17 @@ def test_a_recovery_is_the_time_to_the_next_step() -> None:
     assert seen.median == seen.late == seen.worst == pytest.approx(1.5)  # step 3 may have been the victim's
 
 
+def test_a_hang_that_was_over_has_not_cost_the_process_that_is_killed_later() -> None:
+    hang = {"kind": "hang", "rank": 2, "for": 0.1, "at": {"step": 5}}
+    job = Job({"ranks": 3, "fault": [KILL, hang]}, last=10)
+    job.events.remove(job.find("point", rank=2, point="done"))
+    job.say(5.6, 2, 0, "fault", fault=1, what="hang", where="step 5")
+    job.say(6.0, 2, 0, "step", step=6)
+    job.say(8.2, 2, 0, "gone")
+    job.say(8.3, 0, 0, "point", point="settled", members=[0, 1], reason="rank 2 ended", step=8)
+    assert figures(job.log()).worst == pytest.approx(1.9)  # step 7, and not the first behind the death
+
+
 def test_of_many_recoveries_the_late_ones_are_told() -> None:
     job = Job({"ranks": 3, "fault": [{**KILL, "kind": "slow", "rank": 0, "times": 100}]}, last=130)
     job.events = [one for one in job.events if one["kind"] != "fault"]
