@@ -24,7 +24,7 @@ help:
 	@echo "make lint       ruff, mypy, clang-format"
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
 	@echo "make ft         jobs whose workers die and come (part of make test)"
-	@echo "make chaos      the standard set of pycomms chaos on our own job (10 minutes)"
+	@echo "make chaos      the standard set of pycomms chaos on our own job (10 minutes, where nothing else runs)"
 	@echo "make chaos-tests  jobs with faults on purpose (not yet part of make test)"
 	@echo "make multihost  tests on several hosts, which are network namespaces here (needs root, or skips itself)"
 	@echo "make emulator   tests of the emulated CUDA, on a torch for CUDA 13 (no GPU needed)"
@@ -83,13 +83,12 @@ ft: setup
 
 chaos: setup
 	$(say) "pycomms chaos: the standard set"
-	$(PY) -m pycomms chaos set --out out/chaos-$(shell date +%Y%m%d-%H%M%S) -- \
-	  $(PY) -m pycomms run --nproc-per-node 4 -m pycomms.chaos.workload
+	$(PY) -m tests.chaos.standard --out out/chaos-$(shell date +%Y%m%d-%H%M%S)
 
 # Jobs with faults on purpose. Not a part of make test yet: these tests have not run long enough.
 chaos-tests: setup
 	$(say) "pycomms chaos"
-	$(PY) -m pytest -q tests/chaos/run
+	$(PY) -m pytest -q tests/chaos/run tests/chaos/mutations
 
 multihost: setup
 	$(say) "hosts in network namespaces"
