@@ -141,7 +141,9 @@ PYCOMMS_EXPORT Result hostcclWindowCompareSwap(WindowHandle window, int peer, ui
 
 PYCOMMS_EXPORT Result hostcclWindowFlush(WindowHandle window, int peer, int64_t timeout_ns) {
   RETURN_IF_REFUSED(check_window(window));
-  return answer(window->flush(peer, timeout_ns), "flush", window->rank(), peer);
+  int about = -1;
+  const Status flushed = window->flush(peer, timeout_ns, &about);
+  return answer(flushed, "flush", window->rank(), about);
 }
 
 PYCOMMS_EXPORT Result hostcclWindowSignal(WindowHandle window, int peer, const WindowSignal* signal,

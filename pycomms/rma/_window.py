@@ -175,8 +175,14 @@ class Window(_C.Window):
         self._wait_for_queued(timeout=timeout)
 
     def fence(self, *, timeout: timedelta | None = None) -> None:
-        """What all ranks have done before it is seen by all after it. Collective."""
+        """What all ranks have done before it is seen by all after it. Collective.
+
+        Raises:
+            pycomms.PeerFailure: a rank has died, or has closed the window and will not come.
+        """
         self.flush(timeout=timeout)
+        for peer in range(self.size):
+            self.flush(peer, timeout=timeout)
         options = c10d.BarrierOptions()
         options.device = self.local.device
         if timeout is not None:
@@ -196,7 +202,7 @@ class Window(_C.Window):
         """Waits for signals, and takes them. What the peers did before they signalled is seen afterwards.
 
         Args:
-            peers: whose signals; None: of all other ranks.
+            peers: whose signals; None: of all other ranks. If there are none, nothing is waited for.
             slot: of the signal.
             count: how much of each peer's signal is waited for, and taken.
             any_of: one of the peers is enough; it alone loses ``count``.
@@ -205,7 +211,9 @@ class Window(_C.Window):
             With any_of the rank that was enough. None otherwise, and a Work with async_op.
 
         Raises:
-            pycomms.PeerFailure: a peer whose signal is still to come has died; with any_of: all of them.
+            ValueError: with any_of, there is no peer that could be the one.
+            pycomms.PeerFailure: a peer whose signal is still to come has died, or has closed the window; with any_of:
+                all of them.
         """
         whom = self._peers(peers)
         result = self._wait_signal(whom, not any_of, slot, count, async_op, timeout)
@@ -247,8 +255,11 @@ class Window(_C.Window):
         """Ends the window; waits until all ranks have come. Collective. Again: does nothing.
 
         What was done before is done. In a group that has failed or regrouped it ends on this rank and waits for
-        nobody; nor does it wait for a rank that has left the block of its window by an exception, if all windows are
-        mapped.
+        nobody; nor does it wait for a rank that has left the block of its window by an exception.
+
+        Raises:
+            pycomms.CollectiveMismatch: another rank closes another window first. On all that would wait for each other.
+            pycomms.CollectiveTimeout: some ranks did not come. The window is closed here.
         """
         self._close(True, timeout)
 

@@ -64,7 +64,7 @@ Bytes make_words(Random& random) {
   Bytes words;
   uint64_t number = 0;
   for (size_t i = 1 + up_to(random, 8); i > 0; --i) {
-    const auto kind = static_cast<WindowRequestKind>(1 + up_to(random, 8));
+    const auto kind = static_cast<WindowRequestKind>(1 + up_to(random, 9));
     WindowRequest request = make_request(kind, one_in(random, 10) ? 99 : kHostileWindow);
     request.number = ++number;
     request.flags = kind == WindowRequestKind::kForgo ? 0 : kAnswered;
@@ -101,6 +101,9 @@ Bytes make_words(Random& random) {
       case WindowRequestKind::kForgo:
         request.window = 0;
         request.value = static_cast<int64_t>(up_to(random, number));
+        break;
+      case WindowRequestKind::kTell:
+        request.value = static_cast<int64_t>(1 + up_to(random, one_in(random, 10) ? 3 : 2));
         break;
     }
     request.pieces = static_cast<uint32_t>(pieces.size());

@@ -168,8 +168,8 @@ TEST(who_waits_for_the_lock_of_a_window_that_is_closed_is_told) {
   std::thread waiting([&] { status = world[2].origin->lock(0, 1, false, nullptr, soon()); });
   world[0].close(1);
   waiting.join();
-  CHECK(status.code() == Code::kInvalidState);
-  CHECK_EQ(status.message(), "window 1 of rank 0 is closed");
+  CHECK(status.code() == Code::kPeerFailure);
+  CHECK_EQ(status.message(), "rank 0 has closed the window");
 }
 
 TEST(stopping_ends_the_wait_for_a_lock) {

@@ -89,9 +89,25 @@ TEST(errors_of_requests_that_nobody_waited_for_are_kept) {
   must(origin.update(1, 9, one(inside), nccl_abi::kInt64, WindowOp::kSum, data.data(), nullptr, soon()));
   std::vector<std::byte> back(8);
   const Status got = origin.get(1, 1, one(inside), back.data(), soon());
-  CHECK(got.code() == Code::kInvalidState);
-  CHECK(contains(got.message(), "window 9 of rank 1 is closed"));
+  CHECK(got.code() == Code::kPeerFailure);
+  CHECK(contains(got.message(), "in window 9 has failed: rank 1 has closed the window"));
   must(origin.get(1, 1, one(inside), back.data(), soon()));
+}
+
+TEST(what_becomes_of_a_part_is_told_to_its_guests) {
+  World world(3);
+  WindowMemory& memory = world[1].open(1, 64);
+  CHECK(memory.told_by(0) == WindowState::kOpen);
+  must(world[0].origin->tell(1, 1, WindowState::kClosing, soon()));
+  CHECK(memory.told_by(0) == WindowState::kClosing && memory.told_by(2) == WindowState::kOpen);
+  // What was lost before is told to whoever asks for something.
+  const WindowPiece outside{60, 8};
+  const auto data = pattern(8, 1);
+  must(world[2].origin->put(1, 1, one(outside), data.data(), nullptr, soon()));
+  must(world[2].origin->tell(1, 1, WindowState::kClosed, soon()));
+  CHECK(memory.told_by(2) == WindowState::kClosed);
+  CHECK(world[2].origin->flush(1, soon()).code() == Code::kInvalidArgument);
+  CHECK(world[2].origin->tell(1, 9, WindowState::kClosed, soon()).code() == Code::kPeerFailure);
 }
 
 TEST(what_the_target_refuses) {
@@ -105,7 +121,7 @@ TEST(what_the_target_refuses) {
     CHECK(contains(status.message(), words));
   };
   refused(origin.update(1, 1, one(odd), nccl_abi::kInt64, WindowOp::kSum, data, data, soon()), "whole elements");
-  refused(origin.update(1, 1, one(inside), nccl_abi::kInt8, WindowOp::kSum, data, data, soon()), "type");
+  refused(origin.update(1, 1, one(inside), nccl_abi::kInt8, WindowOp::kSum, data, data, soon()), "elements of int8");
   refused(origin.update(1, 1, one(inside), nccl_abi::kFloat64, WindowOp::kBitAnd, data, data, soon()), "band");
   refused(origin.compare_swap(1, 1, 4, nccl_abi::kInt64, data, data, data, soon()), "whole elements");
   refused(origin.compare_swap(1, 1, 0, nccl_abi::kInt8, data, data, data, soon()), "");

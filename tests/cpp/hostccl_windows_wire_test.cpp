@@ -1,5 +1,6 @@
 // Requests and answers of windows as bytes: what is right passes, and each thing that is wrong is told.
 
+#include "hostccl/windows/control.h"
 #include "hostccl/windows/exchange.h"
 #include "hostccl/windows/wire.h"
 
@@ -51,7 +52,7 @@ TEST(what_is_wrong_with_a_request_is_told) {
   check_wrong(put, [](auto& r) { r.magic ^= 1; }, "no request");
   check_wrong(put, [](auto& r) { r.version = 7; }, "version of 7");
   check_wrong(put, [](auto& r) { r.kind = 0; }, "kind of request");
-  check_wrong(put, [](auto& r) { r.kind = 10; }, "kind of request");
+  check_wrong(put, [](auto& r) { r.kind = 11; }, "kind of request");
   check_wrong(put, [](auto& r) { r.number = 2; }, "number");
   check_wrong(put, [](auto& r) { r.flags = kShared; }, "flags");
   check_wrong(put, [](auto& r) { r.flags = 128; }, "flags");
@@ -66,6 +67,11 @@ TEST(what_is_wrong_with_a_request_is_told) {
   check_wrong(lock, [](auto& r) { r.value = -1; }, "negative");
   check_wrong(lock, [](auto& r) { r.pieces = 1; }, "pieces");
   check_wrong(lock, [](auto& r) { r.bytes = 1; }, "payload");
+  WindowRequest tell = request_of(WindowRequestKind::kTell, kAnswered);
+  tell.value = static_cast<int64_t>(WindowState::kMisordered);
+  check_wrong(tell, [](auto& r) { r.value = static_cast<int64_t>(WindowState::kOpen); }, "unknown state");
+  check_wrong(tell, [](auto& r) { ++r.value; }, "unknown state");
+  check_wrong(tell, [](auto& r) { r.flags = 0; }, "flags");
   check_wrong(request_of(WindowRequestKind::kFlush, kAnswered), [](auto& r) { r.window = 1; }, "for all");
   check_wrong(request_of(WindowRequestKind::kCompareSwap, kAnswered), [](auto& r) { r.op = 1; }, "operation");
 }

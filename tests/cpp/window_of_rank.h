@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -15,20 +16,33 @@ using namespace hostccl;
 
 inline constexpr int64_t kPatience = 20'000'000'000;
 
+// What ranks of one host can map, and what they have to be served.
+enum class Memory { kShared, kPrivate };
+
 // A window over memory of its own, closed by all together.
 struct Mine {
+  const Memory kind;
   void* memory = nullptr;
   size_t bytes;
   WindowHandle handle = nullptr;
 
-  Mine(nccl_abi::CommHandle comm, size_t nbytes, WindowOptions options = {}) : bytes(nbytes) {
-    expect_success(nccl_abi::ncclMemAlloc(&memory, std::max<size_t>(bytes, 1)), "memory");
+  Mine(nccl_abi::CommHandle comm, size_t nbytes, WindowOptions options = {}, Memory where = Memory::kShared)
+      : kind(where), bytes(nbytes) {
+    if (kind == Memory::kPrivate) {
+      memory = std::calloc(std::max<size_t>(bytes, 1), 1);
+    } else {
+      expect_success(nccl_abi::ncclMemAlloc(&memory, std::max<size_t>(bytes, 1)), "memory");
+    }
     expect_success(hostcclWindowCreate(comm, memory, bytes, &options, kPatience, &handle), "create");
   }
   ~Mine() {
     hostcclWindowClose(handle, 1, kPatience);
     hostcclWindowFree(handle);
-    nccl_abi::ncclMemFree(memory);
+    if (kind == Memory::kPrivate) {
+      std::free(memory);
+    } else {
+      nccl_abi::ncclMemFree(memory);
+    }
   }
   template <typename T>
   T* data() {

@@ -94,8 +94,28 @@ def check_all_and_any(rank: int, world: int) -> None:
         else:
             assert win.test_signal(None, 2)
         assert win.test_signal(iter(others), 0) is False
-        refused("ValueError", "peers is empty", win.wait_signal, [])
+        refused("ValueError", "peers is empty", win.wait_signal, [], any_of=True)
         refused("ValueError", f"peer is {world}", win.wait_signal, [world])
+
+
+def check_nobody_to_wait_for(rank: int, world: int) -> None:
+    """A program for any number of ranks runs with one: all of none have signalled, and none of none has."""
+    with rma.Window(torch.zeros(1)) as win:
+        nobody: Any
+        for nobody in (None, []) if world == 1 else ([],):
+            win.wait_signal(nobody)
+            assert win.test_signal(nobody)
+            work: Any = win.wait_signal(nobody, async_op=True)
+            work.wait()
+            for ask in (win.wait_signal, win.test_signal):
+                refused("ValueError", "wait_signal: peers is empty", ask, nobody, any_of=True)
+            refused("ValueError", "slot is -1", win.wait_signal, nobody, -1)
+            refused("ValueError", "count is 0", win.wait_signal, nobody, 0, 0)
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_nobody_to_wait_for(ranks: Ranks, world: int) -> None:
+    ranks.run(check_nobody_to_wait_for, world=world)
 
 
 @pytest.mark.parametrize("world", [2, 4])

@@ -277,7 +277,7 @@ Status WindowChannel::status_of_answer() const {
     case WindowVerdict::kPart:
       return Status::ok();
     case WindowVerdict::kClosed:
-      return {Code::kInvalidState, window + " is closed"};
+      return {Code::kPeerFailure, "rank " + std::to_string(options_.who.to) + " has closed the window"};
     case WindowVerdict::kRefused:
       return {Code::kInvalidArgument,
               window + ": " + std::string(reinterpret_cast<const char*>(words_.data()), answer_.bytes)};
@@ -304,7 +304,8 @@ void WindowChannel::finish_answer(WindowAnswers& answers) {
       return;
     case For::kKept:
       if (const Status status = status_of_answer(); kept_.is_ok() && !status.is_ok()) {
-        kept_ = Status(status.code(), "what was put or updated before has failed: " + status.message());
+        kept_ = Status(status.code(), "what was put or updated before in window " + std::to_string(answer_.window) +
+                                          " has failed: " + status.message());
       }
       return;
     case For::kNobody:

@@ -1,8 +1,8 @@
 // What lies in shared memory beside the memory of a window: its state, its lock and its signals. One block a rank; every rank
 // of its host maps it, and the rank's own service changes it on behalf of ranks elsewhere.
 //
-// Who writes what: the owner writes `state`; whoever signals writes the signals of its own rank; lock words go by the rules of
-// locks.h. Zeroed at birth. Must not know: who waits, and how.
+// Who writes what: the owner writes `state`; whoever signals writes the signals of its own rank, and what it says of its own
+// window; lock words go by the rules of locks.h. Zeroed at birth. Must not know: who waits, and how.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,10 @@
 namespace hostccl {
 
 // kClosing: its owner has nothing more to do in the window, and waits for the others; they can use it.
-enum class WindowState : uint32_t { kOpen = 0, kClosed = 1, kClosing = 2 };
+// kMisordered: it is closed, for its owner has met others that were closing another one; only others are told that.
+enum class WindowState : uint32_t { kOpen = 0, kClosed = 1, kClosing = 2, kMisordered = 3 };
+
+inline bool is_over(WindowState state) { return state == WindowState::kClosed || state == WindowState::kMisordered; }
 
 struct WindowControl {
   alignas(kLine) std::atomic<WindowState> state;
@@ -24,6 +27,12 @@ struct WindowControl {
   alignas(kLine) std::atomic<uint32_t> writer;  // rank + 1 of who holds the lock alone; 0: nobody does
   // rank + 1 of a dead holder whose lock was broken by one who then gave up: the next holder is to be told. 0: there is none.
   std::atomic<uint32_t> broken;
+};
+
+// Of each rank, in the block of another one.
+struct alignas(kLine) WindowGuest {
+  std::atomic<uint32_t> holds;      // how often it holds the lock together with others
+  std::atomic<WindowState> itself;  // what has become of its own part of the window, as far as it has told
 };
 
 // Whoever sleeps on the bell looks again.
@@ -40,15 +49,15 @@ class WindowLayout {
 
   int nranks() const { return static_cast<int>(nranks_); }
   int slots() const { return static_cast<int>(slots_); }
-  size_t bytes() const { return sizeof(WindowControl) + nranks_ * kLine + nranks_ * row(); }
+  size_t bytes() const { return sizeof(WindowControl) + nranks_ * sizeof(WindowGuest) + nranks_ * row(); }
 
   WindowControl& control(std::byte* base) const { return *reinterpret_cast<WindowControl*>(base); }
-  // How often `rank` holds the lock together with others.
-  std::atomic<uint32_t>& readers(std::byte* base, int rank) const {
-    return *reinterpret_cast<std::atomic<uint32_t>*>(base + sizeof(WindowControl) + index(rank) * kLine);
+  WindowGuest& guest(std::byte* base, int rank) const {
+    return reinterpret_cast<WindowGuest*>(base + sizeof(WindowControl))[index(rank)];
   }
+  std::atomic<uint32_t>& readers(std::byte* base, int rank) const { return guest(base, rank).holds; }
   std::atomic<int64_t>& signal(std::byte* base, int source, int slot) const {
-    return reinterpret_cast<std::atomic<int64_t>*>(base + sizeof(WindowControl) + nranks_ * kLine +
+    return reinterpret_cast<std::atomic<int64_t>*>(base + sizeof(WindowControl) + nranks_ * sizeof(WindowGuest) +
                                                    index(source) * row())[slot];
   }
 

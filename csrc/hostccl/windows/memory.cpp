@@ -198,7 +198,8 @@ std::string check_elements(const WindowMemory& memory, std::span<const WindowPie
 std::string check_update(DataType type, WindowOp op) {
   if (op < WindowOp::kSum || op > WindowOp::kFetch)
     return "operation " + std::to_string(static_cast<int>(op)) + " is unknown";
-  std::string problem = "elements of type " + std::to_string(type) + " cannot be updated in one step";
+  std::string problem = std::string("elements of ") + type_name(type) +
+                        " cannot be updated in one step, expected int32, int64, uint32, uint64, float32 or float64";
   with_type(type, [&](auto zero) {
     problem.clear();
     if (is_bitwise(op) && !std::is_integral_v<decltype(zero)>) {
@@ -266,6 +267,11 @@ void compare_swap(const WindowMemory& memory, uint64_t offset, DataType type, co
   } else {
     exchange(uint32_t{});
   }
+}
+
+void tell_state(const WindowMemory& memory, int rank, WindowState state) {
+  memory.layout.guest(memory.block, rank).itself.store(state, std::memory_order_seq_cst);
+  wake(memory.control().signalled);
 }
 
 void signal(const WindowMemory& memory, int source, const WindowSignal& signal) {

@@ -27,6 +27,8 @@ struct WindowMemory {
 
   WindowControl& control() const { return layout.control(block); }
   bool is_closed() const { return control().state.load(std::memory_order_acquire) == WindowState::kClosed; }
+  // What `rank` has told of its own part of the window.
+  WindowState told_by(int rank) const { return layout.guest(block, rank).itself.load(std::memory_order_seq_cst); }
 };
 
 // Empty when every piece is inside the window; otherwise what is wrong, in words.
@@ -45,6 +47,8 @@ void update_piece(const WindowMemory& memory, const WindowPiece& piece, DataType
                   const std::byte* operands, std::byte* old);
 void compare_swap(const WindowMemory& memory, uint64_t offset, DataType type, const void* expected, const void* desired,
                   void* old);
+// `rank` tells the owner what has become of its own part of the window; wakes it if it waits.
+void tell_state(const WindowMemory& memory, int rank, WindowState state);
 // Publishes all that this thread has done to the memory before, and wakes the owner if it waits for signals.
 void signal(const WindowMemory& memory, int source, const WindowSignal& signal);
 

@@ -72,9 +72,8 @@ Status WindowOrigin::ask(int peer, const Asked& asked, Deadline deadline) {
   WindowChannel& channel = *channels_[static_cast<size_t>(peer)];
   const WindowChannel::Turn turn(channel, deadline);
   PYCOMMS_RETURN_IF_ERROR(turn.status());
-  PYCOMMS_RETURN_IF_ERROR(channel.take_kept_error());
-
   const auto kind = static_cast<WindowRequestKind>(asked.head.kind);
+  if (kind != WindowRequestKind::kTell) PYCOMMS_RETURN_IF_ERROR(channel.take_kept_error());
   if (kind == WindowRequestKind::kFlush && !channel.has_unflushed()) return Status::ok();
   WindowRequests requests(asked.head, asked.pieces, asked.payload, asked.factor, channel.next_number());
   WindowAnswers answers;
@@ -124,8 +123,7 @@ Status WindowOrigin::compare_swap(int peer, uint32_t window, uint64_t offset, Da
   const size_t size = element_size(type);
   std::array<std::byte, 2 * sizeof(uint64_t)> both;
   if (size == 0 || size > sizeof(uint64_t)) {
-    return {Code::kInvalidArgument,
-            "elements of type " + std::to_string(static_cast<int>(type)) + " cannot be compared in one step"};
+    return {Code::kInvalidArgument, std::string("elements of ") + type_name(type) + " cannot be compared in one step"};
   }
   std::memcpy(both.data(), expected, size);
   std::memcpy(both.data() + size, desired, size);
@@ -145,6 +143,13 @@ Status WindowOrigin::signal(int peer, uint32_t window, const WindowSignal& signa
 Status WindowOrigin::flush(int peer, Deadline deadline) {
   Asked asked{answered(WindowRequestKind::kFlush, 0)};
   asked.reports_earlier_errors = true;
+  return ask(peer, asked, deadline);
+}
+
+// An error of an earlier request is not for who tells this.
+Status WindowOrigin::tell(int peer, uint32_t window, WindowState state, Deadline deadline) {
+  Asked asked{answered(WindowRequestKind::kTell, window)};
+  asked.head.value = static_cast<int64_t>(state);
   return ask(peer, asked, deadline);
 }
 

@@ -47,6 +47,7 @@ class WindowOrigin final : public RemoteWindows {
   pycomms::Status flush(int peer, pycomms::Deadline deadline) override;
   pycomms::Status lock(int peer, uint32_t window, bool shared, int* broken, pycomms::Deadline deadline) override;
   pycomms::Status unlock(int peer, uint32_t window, bool shared, pycomms::Deadline deadline) override;
+  pycomms::Status tell(int peer, uint32_t window, WindowState state, pycomms::Deadline deadline) override;
 
  private:
   // What a call is made of.

@@ -10,12 +10,13 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "hostccl/hostccl_windows.h"
+#include "hostccl/windows/control.h"
 
 namespace hostccl {
 
-// All return when the deadline has passed at the latest (kTimeout). kPeerFailure: the connection, or the process, has ended;
-// kInvalidState: the window is closed there, or this side was stopped; kInvalidArgument: the target refused it;
-// kCancelled: interrupted. The message is one sentence that can be shown.
+// All return when the deadline has passed at the latest (kTimeout). kPeerFailure: the window is closed there, or the connection or
+// the process has ended; kInvalidState: this side was stopped; kInvalidArgument: the target refused it; kCancelled: interrupted.
+// The message is one sentence that can be shown.
 class RemoteWindows {
  public:
   virtual ~RemoteWindows() = default;
@@ -37,6 +38,8 @@ class RemoteWindows {
   virtual pycomms::Status flush(int peer, pycomms::Deadline deadline) = 0;
   virtual pycomms::Status lock(int peer, uint32_t window, bool shared, int* broken, pycomms::Deadline deadline) = 0;
   virtual pycomms::Status unlock(int peer, uint32_t window, bool shared, pycomms::Deadline deadline) = 0;
+  // What has become of this rank's own part of the window. The peer knows it when this returns.
+  virtual pycomms::Status tell(int peer, uint32_t window, WindowState state, pycomms::Deadline deadline) = 0;
 };
 
 }  // namespace hostccl

@@ -163,6 +163,9 @@ WindowSession::Step WindowSession::begin() {
       ++host_.unlocks;
       return end_request(reply.verdict, reply.words);
     }
+    case WindowRequestKind::kTell:
+      tell_state(*memory_, client_, static_cast<WindowState>(request_.value));
+      return end_request(WindowVerdict::kDone);
     case WindowRequestKind::kFlush:
     case WindowRequestKind::kForgo:
       break;

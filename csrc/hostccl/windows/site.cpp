@@ -1,5 +1,6 @@
 #include "hostccl/windows/site.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -137,6 +138,17 @@ bool WindowSite::remove(uint32_t number) {
   }
   const pycomms::GateHolder inside(gate_);  // otherwise stop() sees to it
   return !inside || !network || network->service().wait_until_unused(number, pycomms::Deadline::after(kUntilUnused));
+}
+
+bool WindowSite::closes_another(int rank, uint32_t number) const {
+  std::lock_guard lock(mutex_);
+  return std::any_of(windows_.begin(), windows_.end(), [&](const auto& each) {
+    const WindowMemory& window = *each.second;
+    if (each.first == number || window.control().state.load(std::memory_order_seq_cst) != WindowState::kOpen)
+      return false;
+    const WindowState told = window.told_by(rank);
+    return told == WindowState::kClosing || told == WindowState::kMisordered;
+  });
 }
 
 std::shared_ptr<const WindowMemory> WindowSite::find(uint32_t number) const {

@@ -72,6 +72,8 @@ class WindowSite {
   // When it returns no rank elsewhere touches the memory any more; false: one still did after ten seconds.
   bool remove(uint32_t number);
   std::shared_ptr<const WindowMemory> find(uint32_t number) const;
+  // `rank` has begun to close a window other than this one, which is open here.
+  bool closes_another(int rank, uint32_t number) const;
 
  private:
   // Present, and its process alive as far as is known.

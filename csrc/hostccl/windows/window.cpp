@@ -13,8 +13,6 @@ using pycomms::Code;
 using pycomms::Deadline;
 using pycomms::Status;
 
-constexpr int64_t kCloseTimeout = 5 * pycomms::kSecond;
-
 std::string window_of(int rank) { return "the window of rank " + std::to_string(rank); }
 
 size_t total_of(std::span<const WindowPiece> pieces) {
@@ -27,21 +25,6 @@ Status refused(const std::string& what) { return {Code::kInvalidArgument, what};
 
 }  // namespace
 
-// A call of a window: as long as it exists the communicator's means may be used.
-class Window::Inside {
- public:
-  explicit Inside(const Window& window) : holder_(window.site_->gate()) {}
-  explicit operator bool() const { return static_cast<bool>(holder_); }
-
- private:
-  pycomms::GateHolder holder_;
-};
-
-Window::~Window() {
-  std::vector<int> about;
-  static_cast<void>(close(false, Deadline::after(kCloseTimeout), &about));
-}
-
 Status Window::check(const Inside& inside, int peer) const {
   if (!inside) return {Code::kInvalidState, "the communicator of the window is closed"};
   if (site_->is_foreign()) {
@@ -53,59 +36,11 @@ Status Window::check(const Inside& inside, int peer) const {
   }
   if (mine_->is_closed()) return {Code::kInvalidState, "the window is closed"};
   PYCOMMS_RETURN_IF_ERROR(site_->trouble_with(peer));
-  if (const Peer& there = this->peer(peer); !there.is_served && there.memory.is_closed()) {
+  const Peer& there = this->peer(peer);
+  if (there.is_served ? is_over(mine_->told_by(peer)) : there.memory.is_closed()) {
     return {Code::kPeerFailure, "rank " + std::to_string(peer) + " has closed the window"};
   }
   return Status::ok();
-}
-
-// --- life
-
-// Whoever fails while the others close has nothing to wait for: the window ends here in any case.
-Status Window::close(bool together, Deadline deadline, std::vector<int>* about) {
-  Status ended;
-  if (!mine_ || mine_->is_closed() || site_->is_foreign()) return ended;
-  if (const Inside inside(*this); inside && together && !site_->segment().has_failed()) {
-    ended = fence(-1, deadline.left());
-    if (ended.is_ok()) ended = meet_to_close(deadline, about);
-    const bool is_over = ended.code() == Code::kPeerFailure || ended.code() == Code::kCancelled ||
-                         ended.code() == Code::kInvalidState;  // of a member, the communicator, or a window before
-    if (is_over) ended = Status::ok();
-  }
-  mine_->control().state.store(WindowState::kClosed, std::memory_order_seq_cst);
-  wake(mine_->control().signalled);
-  if (!site_->remove(number_)) {
-    return {Code::kTimeout, "another rank was still at work in the window when the time to close it had passed"};
-  }
-  return ended;
-}
-
-// Whoever has closed his window by himself will not come.
-Status Window::meet_to_close(Deadline deadline, std::vector<int>* about) {
-  constexpr char kDoing[] = "closing a window";
-  if (!is_mapped_by_all_) {
-    std::vector<Report> reports;
-    return site_->tell_all(Report{}, deadline.left(), &reports, about, kDoing);
-  }
-  const int64_t started = pycomms::now_ns();
-  mine_->control().state.store(WindowState::kClosing, std::memory_order_seq_cst);
-  for (const Peer& there : peers_) wake(there.memory.control().signalled);
-  auto missing = [this] {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < nranks(); ++rank) {
-      const bool is_open = peer(rank).memory.control().state.load(std::memory_order_seq_cst) == WindowState::kOpen;
-      if (is_open && site_->trouble_with(rank).is_ok()) ranks.push_back(rank);
-    }
-    return ranks;
-  };
-  BellWait wait(mine_->control().signalled, site_->patience(), deadline);
-  const Status met =
-      wait.until([&] { return missing().empty(); },
-                 [this] { return site_->segment().has_failed() ? Status(Code::kPeerFailure, "") : Status::ok(); });
-  if (met.code() != Code::kTimeout) return met;
-  *about = missing();
-  return {Code::kTimeout, std::string(kDoing) + " timed out after " + seconds(pycomms::now_ns() - started) + ": " +
-                              rank_list(*about) + " did not come"};
 }
 
 Status Window::attr(int peer, WindowAttr* attr) const {
@@ -215,13 +150,14 @@ Status Window::compare_swap(int peer, uint64_t offset, DataType type, const void
   return Status::ok();
 }
 
-Status Window::flush(int peer, int64_t timeout_ns) {
+Status Window::flush(int peer, int64_t timeout_ns, int* about) {
   const Inside inside(*this);
+  *about = peer;
   PYCOMMS_RETURN_IF_ERROR(check(inside, peer == -1 ? rank() : peer));
-  return fence(peer, timeout_ns);
+  return fence(peer, timeout_ns, about);
 }
 
-Status Window::fence(int peer, int64_t timeout_ns) {
+Status Window::fence(int peer, int64_t timeout_ns, int* about) {
   fence_.fetch_add(1, std::memory_order_seq_cst);  // nothing passes it, neither stores nor loads
   RemoteWindows* const remote = site_->remote();
   if (remote == nullptr) return Status::ok();
@@ -231,7 +167,9 @@ Status Window::fence(int peer, int64_t timeout_ns) {
     if ((peer != -1 && rank != peer) || !this->peer(rank).is_served) continue;
     if (peer == -1 && site_->is_dead(rank)) continue;  // all that live
     Status flushed = remote->flush(rank, deadline);
-    if (first.is_ok()) first = flushed;
+    if (flushed.is_ok() || !first.is_ok()) continue;
+    first = std::move(flushed);
+    *about = rank;
   }
   return first;
 }
@@ -255,7 +193,7 @@ Status Window::wait_signal(std::span<const int> peers, bool all_of, int slot, in
                            size_t* which, int* about) {
   const Inside inside(*this);
   PYCOMMS_RETURN_IF_ERROR(check(inside, rank()));
-  if (peers.empty()) return refused("peers is empty");
+  if (peers.empty() && !all_of) return refused("peers is empty, and one of them was to signal");
   for (const int peer : peers) {
     if (peer < 0 || peer >= nranks()) {
       return refused("peer is " + std::to_string(peer) + ", but the window has ranks 0 to " +

@@ -23,7 +23,7 @@ inline constexpr int kMaxSlots = 4096;
 
 class Window {
  public:
-  // Collective. *about, here and below: whom an error is about.
+  // Collective. *about: whom an error is about.
   static pycomms::Result<std::unique_ptr<Window>> make(std::shared_ptr<WindowSite> site, void* data, size_t bytes,
                                                        const WindowOptions& options, int64_t timeout_ns,
                                                        std::vector<int>* about);
@@ -43,10 +43,10 @@ class Window {
                          const std::byte* operands, std::byte* old, int64_t timeout_ns);
   pycomms::Status compare_swap(int peer, uint64_t offset, DataType type, const void* expected, const void* desired,
                                void* old, int64_t timeout_ns);
-  pycomms::Status flush(int peer, int64_t timeout_ns);
+  // *about, here and below: whom an error is about, or -1.
+  pycomms::Status flush(int peer, int64_t timeout_ns, int* about);
 
   pycomms::Status signal(int peer, const WindowSignal& signal, int64_t timeout_ns);
-  // *about: whom an error is about, or -1.
   pycomms::Status wait_signal(std::span<const int> peers, bool all_of, int slot, int64_t count, int64_t timeout_ns,
                               size_t* which, int* about);
   pycomms::Status read_signal(int peer, int slot, int64_t* value) const;
@@ -60,7 +60,15 @@ class Window {
     WindowMemory memory;  // without a block when it is served: then only sizes are known
     bool is_served = false;
   };
-  class Inside;
+  // A call of a window: as long as it exists the communicator's means may be used.
+  class Inside {
+   public:
+    explicit Inside(const Window& window) : holder_(window.site_->gate()) {}
+    explicit operator bool() const { return static_cast<bool>(holder_); }
+
+   private:
+    pycomms::GateHolder holder_;
+  };
 
   Window(std::shared_ptr<WindowSite> site, uint32_t number) : site_(std::move(site)), number_(number) {}
   pycomms::Status set_up(void* data, size_t bytes, const WindowOptions& options, int64_t timeout_ns,
@@ -71,9 +79,12 @@ class Window {
   const Peer& peer(int rank) const { return peers_[static_cast<size_t>(rank)]; }
   // Ok: the call may go on, and the peer exists and is well.
   pycomms::Status check(const Inside& inside, int peer) const;
-  pycomms::Status fence(int peer, int64_t timeout_ns);
+  pycomms::Status fence(int peer, int64_t timeout_ns, int* about);
   // Until all are through with the window.
   pycomms::Status meet_to_close(pycomms::Deadline deadline, std::vector<int>* about);
+  pycomms::Status order_of_closing(const std::vector<int>& missing, std::vector<int>* about) const;
+  std::vector<int> missing_to_close() const;
+  pycomms::Status tell_all(WindowState state, pycomms::Deadline deadline) const;
   bool take_signal(int source, int slot, int64_t count);
   std::string words_for_missing_signals(std::span<const int> peers, const std::vector<bool>& taken, int slot,
                                         int64_t count, int64_t waited_ns) const;
@@ -87,7 +98,7 @@ class Window {
   std::shared_ptr<const WindowMemory> mine_;  // shared with the service
   pycomms::Fd block_fd_;                      // until all have mapped it
   std::vector<Peer> peers_;
-  bool is_mapped_by_all_ = false;  // on every rank alike
+  bool is_made_ = false;  // on all ranks, so that others know it by its number
 };
 
 }  // namespace hostccl

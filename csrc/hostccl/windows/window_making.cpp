@@ -79,8 +79,9 @@ Status Window::set_up(void* data, size_t bytes, const WindowOptions& options, in
   site_->take_number(number_);
   const bool all_do = std::all_of(verdicts.begin(), verdicts.end(),
                                   [](const Report& r) { return from_report<Verdict>(r).reaches_all != 0; });
-  is_mapped_by_all_ = all_do;
-  return all_do ? Status::ok() : site_->connect(deadline.left(), about);
+  if (!all_do) PYCOMMS_RETURN_IF_ERROR(site_->connect(deadline.left(), about));
+  is_made_ = true;
+  return Status::ok();
 }
 
 Status Window::make_block(void* data, size_t bytes, const SharedLocation& where, const WindowOptions& options) {

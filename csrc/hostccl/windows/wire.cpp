@@ -1,8 +1,8 @@
 #include "hostccl/windows/wire.h"
 
 #include "hostccl/kernels/kernels.h"
-
 #include "hostccl/net/siphash.h"
+#include "hostccl/windows/control.h"
 
 namespace hostccl {
 namespace {
@@ -29,6 +29,7 @@ uint8_t flags_of(WindowRequestKind kind) {
     case WindowRequestKind::kCompareSwap:
     case WindowRequestKind::kSignal:
     case WindowRequestKind::kFlush:
+    case WindowRequestKind::kTell:
       return kAnswered;
   }
   return 0;
@@ -36,7 +37,8 @@ uint8_t flags_of(WindowRequestKind kind) {
 
 bool needs_answer(WindowRequestKind kind) {
   return kind == WindowRequestKind::kGet || kind == WindowRequestKind::kCompareSwap ||
-         kind == WindowRequestKind::kFlush || kind == WindowRequestKind::kLock || kind == WindowRequestKind::kUnlock;
+         kind == WindowRequestKind::kFlush || kind == WindowRequestKind::kLock || kind == WindowRequestKind::kUnlock ||
+         kind == WindowRequestKind::kTell;
 }
 
 bool has_pieces(WindowRequestKind kind) {
@@ -50,7 +52,13 @@ bool has_type(WindowRequestKind kind) {
   return kind == WindowRequestKind::kUpdate || kind == WindowRequestKind::kCompareSwap;
 }
 
-bool has_value(WindowRequestKind kind) { return kind == WindowRequestKind::kLock || kind == WindowRequestKind::kForgo; }
+bool has_value(WindowRequestKind kind) {
+  return kind == WindowRequestKind::kLock || kind == WindowRequestKind::kForgo || kind == WindowRequestKind::kTell;
+}
+
+bool is_state(int64_t value) {
+  return value >= static_cast<int64_t>(WindowState::kClosed) && value <= static_cast<int64_t>(WindowState::kMisordered);
+}
 
 }  // namespace
 
@@ -74,6 +82,8 @@ const char* name_of(WindowRequestKind kind) {
       return "unlock";
     case WindowRequestKind::kForgo:
       return "forgoing a lock";
+    case WindowRequestKind::kTell:
+      return "tell";
   }
   return "request";
 }
@@ -104,8 +114,8 @@ std::string check_request(const WindowRequest& request, uint64_t before) {
   if (request.magic != kRequestMagic) return "what is no request for windows";
   if (request.version != kVersion) return differs("a request of version", request.version, std::to_string(kVersion));
   const auto kind = static_cast<WindowRequestKind>(request.kind);
-  if (kind < WindowRequestKind::kPut || kind > WindowRequestKind::kForgo) {
-    return differs("a kind of request", request.kind, "1 to 9");
+  if (kind < WindowRequestKind::kPut || kind > WindowRequestKind::kTell) {
+    return differs("a kind of request", request.kind, "1 to 10");
   }
   const std::string what = std::string(" of a request (") + name_of(kind) + ")";
   const auto wrong = [&](const char* field, uint64_t got, const std::string& expected) {
@@ -125,6 +135,7 @@ std::string check_request(const WindowRequest& request, uint64_t before) {
   if (!signals && (request.slot != 0 || request.change != 0)) return "a signal" + what + ", which has none";
   if (!signals && !has_value(kind) && request.value != 0) return "a value" + what + ", which has none";
   if (has_value(kind) && request.value < 0) return "a negative value" + what;
+  if (kind == WindowRequestKind::kTell && !is_state(request.value)) return "an unknown state" + what;
   if (!has_type(kind) && (request.type != 0 || request.op != 0)) return "a type" + what + ", which has none";
   if (kind == WindowRequestKind::kCompareSwap && request.op != 0) return "an operation" + what + ", which has none";
   if ((kind == WindowRequestKind::kFlush || kind == WindowRequestKind::kForgo) && request.window != 0) {
@@ -162,6 +173,7 @@ std::string check_request_pieces(const WindowRequest& request, std::span<const W
     case WindowRequestKind::kLock:
     case WindowRequestKind::kUnlock:
     case WindowRequestKind::kForgo:
+    case WindowRequestKind::kTell:
       expected = 0;
       break;
   }

@@ -26,6 +26,7 @@ enum class WindowRequestKind : uint8_t {
   kLock,    // value: how long it may wait, in ns
   kUnlock,  //
   kForgo,   // value: the number of a lock that is not waited for any more. If it has been got, it is let go
+  kTell,    // value: the WindowState of the asking rank's own part of the window
 };
 
 // WindowRequest::flags
