@@ -92,6 +92,7 @@ def use_stale() -> dict[str, Caught]:
         "wait_signal": partial(win.wait_signal, 0),
         "read_signal": partial(win.read_signal, 0),
         "lock": partial(win.lock, 0),
+        "attr": partial(win.attr, 0),
         "remote": partial(win.remote, win.size - 1 - win.rank),
     }
     return {name: needed(call) for name, call in calls.items()}

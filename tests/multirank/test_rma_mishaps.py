@@ -192,7 +192,7 @@ def check_longest(rank: int, world: int, served: bool) -> None:
         # Less than a millisecond is still a time to wait, and less than nothing is none.
         refused("CollectiveTimeout", "waited", win.wait_signal, right, 2, timeout=timedelta(microseconds=1))
         for below in (timedelta.min, timedelta(days=-1), timedelta(microseconds=-1_000_000)):
-            refused("ValueError", "expected at least 0", win.put, one, right, timeout=below)
+            refused("ValueError", "a timedelta of at least 0", win.put, one, right, timeout=below)
         wrong: Any = 1
         refused("TypeError", "timedelta", win.put, one, right, timeout=wrong)
         dist.barrier()

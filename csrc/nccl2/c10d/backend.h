@@ -128,7 +128,7 @@ class Backend final : public ::c10d::Backend {
   bool supportsWindow() const override { return true; }
   c10::intrusive_ptr<::c10d::Window> new_window(const std::optional<at::Tensor>& tensor) override;
 #endif
-  // For windows on a GPU (window_on_device.cpp). Each rank brings `bytes` and gets those of all; and the frame of an operation.
+  // For windows. Each rank brings `bytes` and gets those of all; and the frame of an operation.
   Error tell_all(OpKind kind, const void* mine, size_t bytes, void* all, Deadline deadline);
   using WindowCall = std::function<EngineResult(const Engine& engine, CommHandle comm, StreamHandle stream)>;
   WorkPtr on_window(OpKind kind, bool is_async, int64_t timeout_ns, at::Device device, at::ArrayRef<at::Tensor> inputs,

@@ -143,13 +143,21 @@ RedOp to_red_op(const char* op, const ReduceOp& reduction, at::ScalarType type) 
     case OpKind::kRegroup:
     case OpKind::kWindow:
     case OpKind::kWindowClose:
+    case OpKind::kAttr:
+    case OpKind::kRemote:
     case OpKind::kPut:
     case OpKind::kGet:
+    case OpKind::kPutV:
+    case OpKind::kGetV:
     case OpKind::kAccumulate:
+    case OpKind::kGetAccumulate:
+    case OpKind::kFetchAdd:
+    case OpKind::kSwap:
     case OpKind::kCompareSwap:
     case OpKind::kFlush:
     case OpKind::kSignal:
     case OpKind::kWaitSignal:
+    case OpKind::kReadSignal:
     case OpKind::kLock:
     case OpKind::kUnlock:
     case OpKind::kSuspend:

@@ -32,7 +32,8 @@ class TorchWindow final : public ::c10d::Window {
 
  private:
   TensorWindow& registered() const;
-  int peer_of(int64_t rank) const;
+  // op: what an error calls the caller.
+  int peer_of(const char* op, int64_t rank) const;
   c10::intrusive_ptr<::c10d::Work> finish(const c10::intrusive_ptr<::c10d::Work>& work, OpKind kind) const;
 
   const c10::intrusive_ptr<Backend> backend_;

@@ -62,12 +62,17 @@ int TensorWindow::checked_peer(OpKind kind, int peer) const {
 }
 
 // What no window is large enough for must not come round to a place inside.
-uint64_t TensorWindow::bytes_before(OpKind kind, int64_t offset) const {
+uint64_t TensorWindow::bytes_before(OpKind kind, const char* name, int64_t offset) const {
   const auto largest = static_cast<int64_t>(std::numeric_limits<int64_t>::max() / item_);
   if (offset >= 0 && offset <= largest) [[likely]]
     return static_cast<uint64_t>(offset) * item_;
   throw_value_error(traits(kind).name,
-                    "offset is " + std::to_string(offset) + ", expected 0 to " + std::to_string(largest));
+                    std::string(name) + " is " + std::to_string(offset) + ", expected 0 to " + std::to_string(largest));
+}
+
+std::vector<int64_t> TensorWindow::shape_of(uint64_t bytes) const {
+  const auto elements = static_cast<int64_t>(bytes / item_);
+  return elements == local_.numel() ? local_.sizes().vec() : std::vector{elements};
 }
 
 // --- What a window on a GPU does not do
@@ -86,11 +91,13 @@ TensorWindow::WorkPtr TensorWindow::put_v(const std::vector<at::Tensor>&, int, c
 TensorWindow::WorkPtr TensorWindow::get_v(const std::vector<at::Tensor>&, int, const std::vector<Place>&, const How&) {
   cannot("get_v");
 }
-TensorWindow::WorkPtr TensorWindow::update(const at::Tensor&, int, const Place&, hostccl::WindowOp, const at::Tensor&,
-                                           const How&) {
-  cannot("accumulate");
+TensorWindow::WorkPtr TensorWindow::update(const at::Tensor&, int, const Place&, hostccl::WindowOp,
+                                           const at::Tensor& old, const How&) {
+  cannot(traits(kind_of_update(old)).name);
 }
-void TensorWindow::update_one(const void*, int, int64_t, hostccl::WindowOp, void*, const How&) { cannot("fetch_add"); }
+void TensorWindow::update_one(const void*, int, int64_t, hostccl::WindowOp op, void*, const How&) {
+  cannot(traits(kind_of_update(op)).name);
+}
 void TensorWindow::compare_swap(const void*, const void*, int, int64_t, void*, const How&) { cannot("compare_swap"); }
 TensorWindow::WorkPtr TensorWindow::flush(std::optional<int>, const How&) { cannot("flush"); }
 int64_t TensorWindow::read_signal(int, int) { cannot("read_signal"); }

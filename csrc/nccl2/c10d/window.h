@@ -28,6 +28,14 @@ using Place = std::variant<int64_t, at::Tensor>;
 Error window_error(const Communicator& group, ErrorKind kind, OpKind op, const std::string& what,
                    std::vector<int> ranks = {});
 
+// What the caller calls an update of tensors, and one of an element.
+inline OpKind kind_of_update(const at::Tensor& old) {
+  return old.defined() ? OpKind::kGetAccumulate : OpKind::kAccumulate;
+}
+inline OpKind kind_of_update(hostccl::WindowOp op) {
+  return op == hostccl::WindowOp::kReplace ? OpKind::kSwap : OpKind::kFetchAdd;
+}
+
 class TensorWindow : public torch::CustomClassHolder {
  public:
   using WorkPtr = c10::intrusive_ptr<::c10d::Work>;
@@ -92,7 +100,10 @@ class TensorWindow : public torch::CustomClassHolder {
   // The window is of this generation of the group, and the tensor has the memory that the others reach.
   void check_current(OpKind kind) const;
   int checked_peer(OpKind kind, int peer) const;
-  uint64_t bytes_before(OpKind kind, int64_t offset) const;
+  // name: what the caller calls the offset.
+  uint64_t bytes_before(OpKind kind, const char* name, int64_t offset) const;
+  // Of what so many bytes of a peer are as a tensor: as ours, if it has as many elements.
+  std::vector<int64_t> shape_of(uint64_t bytes) const;
 
   const std::shared_ptr<Communicator> group_;  // shared: a window may outlive its group
   const at::Tensor local_;                     // ours alone: whoever gives his tensor another memory does not change it

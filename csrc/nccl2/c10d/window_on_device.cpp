@@ -62,9 +62,9 @@ hostccl::WindowPiece WindowOnDevice::piece_of(OpKind kind, const Place& place, c
   const char* const op = traits(kind).name;
   std::vector<hostccl::WindowPiece> pieces;
   if (const auto* offset = std::get_if<int64_t>(&place)) {
-    pieces.push_back({bytes_before(kind, *offset), other.nbytes()});
+    pieces.push_back({bytes_before(kind, "offset", *offset), other.nbytes()});
   } else {
-    append_region(op, local_, std::get<at::Tensor>(place), other,
+    append_region(op, "offset", local_, std::get<at::Tensor>(place), other,
                   [&pieces](const hostccl::WindowPiece& piece) { pieces.push_back(piece); });
   }
   if (pieces.empty()) return {0, 0};
@@ -133,7 +133,12 @@ TensorWindow::WorkPtr WindowOnDevice::wait_signal(std::vector<int> peers, bool a
   }
   std::vector<nccl_abi::WaitSignal> wanted;
   for (const int peer : peers) wanted.push_back({static_cast<int>(count), checked_peer(kind, peer), 0, 0});
-  if (wanted.empty()) throw_value_error(traits(kind).name, "peers is empty");
+  if (wanted.empty()) {  // nobody is waited for
+    if (!how.is_async) return nullptr;
+    auto work = c10::make_intrusive<Work>(rank(), kind, TensorList(), nullptr);
+    work->set_ended(0);
+    return work;
+  }
   return backend_->on_window(kind, how.is_async, timeout_of(how), local_.device(), {},
                              [wanted](const Engine& engine, CommHandle comm, StreamHandle stream) mutable {
                                return engine.nccl.wait_signal(static_cast<int>(wanted.size()), wanted.data(), comm,
@@ -151,7 +156,7 @@ void* WindowOnDevice::pointer_to(int peer) const {
 }
 
 hostccl::WindowAttr WindowOnDevice::attr(int peer) const {
-  constexpr OpKind kind = OpKind::kWindow;
+  constexpr OpKind kind = OpKind::kAttr;
   open_handle(kind);
   checked_peer(kind, peer);
   void* const pointer = pointer_to(peer);
@@ -162,7 +167,7 @@ hostccl::WindowAttr WindowOnDevice::attr(int peer) const {
 }
 
 at::Tensor WindowOnDevice::remote(int peer) {
-  constexpr OpKind kind = OpKind::kWindow;
+  constexpr OpKind kind = OpKind::kRemote;
   open_handle(kind);
   checked_peer(kind, peer);
   if (peer == rank()) return local_;
@@ -171,12 +176,10 @@ at::Tensor WindowOnDevice::remote(int peer) {
     throw_value_error(traits(kind).name, "NCCL gives no pointer to the memory of rank " + std::to_string(peer) +
                                              " here: it is on another host, or behind no direct connection");
   }
-  const auto elements = static_cast<int64_t>(bytes_[static_cast<size_t>(peer)] / item_);
-  const std::vector<int64_t> flat{elements};
-  const at::IntArrayRef sizes = elements == local_.numel() ? local_.sizes() : at::IntArrayRef(flat);
+  const std::vector<int64_t> shape = shape_of(bytes_[static_cast<size_t>(peer)]);
   // It lives as long as the window does: the tensor keeps that.
   auto self = c10::intrusive_ptr<WindowOnDevice>::unsafe_reclaim_from_nonowning(this);
-  return at::from_blob(pointer, sizes, [self](void*) {}, local_.options().requires_grad(false), local_.device());
+  return at::from_blob(pointer, shape, [self](void*) {}, local_.options().requires_grad(false), local_.device());
 }
 
 void WindowOnDevice::close(bool together, const How& how) {
@@ -195,12 +198,6 @@ void WindowOnDevice::close(bool together, const How& how) {
 }
 
 // --- Backend's part
-
-Error Backend::tell_all(OpKind kind, const void* mine, size_t bytes, void* all, Deadline deadline) {
-  const Visit inside(visitors_);
-  if (Error error = communicator_->become_ready(deadline)) return error;
-  return communicator_->exchange(kind, mine, bytes, all, deadline);
-}
 
 WorkPtr Backend::on_window(OpKind kind, bool is_async, int64_t timeout_ns, at::Device device,
                            at::ArrayRef<at::Tensor> inputs, const WindowCall& call) {

@@ -19,19 +19,6 @@ using hostccl::WindowReach;
 // What is copied in less time than it takes to give the GIL away and take it back.
 constexpr size_t kQuickBytes = 16 << 10;
 
-// One tensor of an operation on several.
-struct Part {
-  std::byte* data;
-  c10::SmallVector<WindowPiece, 4> pieces;
-};
-
-// Such an operation is several calls of the engine: what is wrong with one of them has to be found before the first.
-void check_parts(const char* op, const std::vector<Part>& parts, int peer, const hostccl::WindowAttr& attr) {
-  for (const Part& part : parts) {
-    for (const WindowPiece& piece : part.pieces) check_inside(op, piece, peer, attr.bytes);
-  }
-}
-
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
 }  // namespace
@@ -43,7 +30,7 @@ WindowOnHost::WindowOnHost(std::shared_ptr<HostWindow> host, std::shared_ptr<voi
       host_(std::move(host)),
       queue_(std::make_shared<WindowQueue>(*group_)) {
   for (int rank = 0; rank < size(); ++rank) {
-    reach_.push_back(attr(rank).reach);
+    reach_.push_back(attr_for(OpKind::kWindow, rank).reach);
     any_served_ |= reach_.back() == WindowReach::kServed;
   }
 }
@@ -62,16 +49,19 @@ void WindowOnHost::check_tensor(OpKind kind, const char* name, const at::Tensor&
   check_window_tensor(traits(kind).name, name, tensor, local_);
 }
 
-void WindowOnHost::append_pieces(OpKind kind, const Place& place, const at::Tensor& other, Pieces* pieces) const {
+void WindowOnHost::append_pieces(OpKind kind, const char* name, const Place& place, const at::Tensor& other,
+                                 Pieces* pieces) const {
   if (const auto* offset = std::get_if<int64_t>(&place)) [[likely]] {
-    pieces->push_back({bytes_before(kind, *offset), other.nbytes()});
+    pieces->push_back({bytes_before(kind, name, *offset), other.nbytes()});
     return;
   }
-  append_region(traits(kind).name, local_, std::get<at::Tensor>(place), other,
+  append_region(traits(kind).name, name, local_, std::get<at::Tensor>(place), other,
                 [pieces](const WindowPiece& piece) { pieces->push_back(piece); });
 }
 
-WindowPiece WindowOnHost::one(OpKind kind, int64_t offset) const { return {bytes_before(kind, offset), item_}; }
+WindowPiece WindowOnHost::one(OpKind kind, int64_t offset) const {
+  return {bytes_before(kind, "offset", offset), item_};
+}
 
 // --- running
 
@@ -127,6 +117,11 @@ void WindowOnHost::wait_for_queued(OpKind kind, const How& how) {
                            "what was issued asynchronously before it has not ended in time"));
 }
 
+TensorWindow::WorkPtr WindowOnHost::run_several(OpKind kind, const How& how, bool quick, TensorList outputs,
+                                                TensorList inputs, Operation operation) {
+  return run(kind, how, quick, std::move(outputs), std::move(inputs), std::move(operation));
+}
+
 // --- data
 
 TensorWindow::WorkPtr WindowOnHost::put(const at::Tensor& source, int peer, const Place& place,
@@ -135,7 +130,7 @@ TensorWindow::WorkPtr WindowOnHost::put(const at::Tensor& source, int peer, cons
   checked_peer(kind, peer);
   check_tensor(kind, "src", source);
   Pieces pieces;
-  append_pieces(kind, place, source, &pieces);
+  append_pieces(kind, "offset", place, source, &pieces);
   const at::Tensor from = source.contiguous();
   return run(kind, how, is_quick(peer, from.nbytes()), {}, {from},
              [host = host_, peer, signal, pieces = std::move(pieces), data = bytes_of(from)](int64_t timeout) {
@@ -151,9 +146,9 @@ TensorWindow::WorkPtr WindowOnHost::get(const at::Tensor& destination, int peer,
   constexpr OpKind kind = OpKind::kGet;
   checked_peer(kind, peer);
   check_tensor(kind, "dst", destination);
-  check_written(traits(kind).name, destination);
+  check_written(traits(kind).name, "dst", destination);
   Pieces pieces;
-  append_pieces(kind, place, destination, &pieces);
+  append_pieces(kind, "offset", place, destination, &pieces);
   const at::Tensor to =
       destination.is_contiguous() ? destination : at::empty(destination.sizes(), destination.options());
   return run(kind, how, is_quick(peer, to.nbytes()), {destination}, {to},
@@ -166,87 +161,15 @@ TensorWindow::WorkPtr WindowOnHost::get(const at::Tensor& destination, int peer,
              });
 }
 
-TensorWindow::WorkPtr WindowOnHost::put_v(const std::vector<at::Tensor>& sources, int peer,
-                                          const std::vector<Place>& places, std::optional<int> signal, const How& how) {
-  constexpr OpKind kind = OpKind::kPut;
-  checked_peer(kind, peer);
-  check_same_length("put_v", "srcs", sources.size(), places.size());
-  std::vector<Part> parts;
-  TensorList kept;
-  size_t bytes = 0;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    check_tensor(kind, "src", sources[i]);
-    kept.push_back(sources[i].contiguous());
-    parts.push_back({bytes_of(kept.back()), {}});
-    append_pieces(kind, places[i], sources[i], &parts.back().pieces);
-    bytes += kept.back().nbytes();
-  }
-  check_current(kind);
-  check_parts("put_v", parts, peer, attr(peer));
-  if (signal && (*signal < 0 || *signal >= slots())) {
-    throw_value_error("put_v", "slot is " + std::to_string(*signal) + ", but the window has slots 0 to " +
-                                   std::to_string(slots() - 1));
-  }
-  return run(kind, how, is_quick(peer, bytes), {}, kept,
-             [host = host_, peer, signal, parts = std::move(parts)](int64_t timeout) {
-               const hostccl::WindowSignal one{signal.value_or(0), hostccl::SignalChange::kAdd, 1};
-               return host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
-                 for (const Part& part : parts) {
-                   const EngineResult result = api.window_put(window, peer, part.pieces.data(), part.pieces.size(),
-                                                              part.data, nullptr, timeout);
-                   if (result != nccl_abi::kSuccess) return result;
-                 }
-                 return signal ? api.window_signal(window, peer, &one, timeout) : nccl_abi::kSuccess;
-               });
-             });
-}
-
-TensorWindow::WorkPtr WindowOnHost::get_v(const std::vector<at::Tensor>& destinations, int peer,
-                                          const std::vector<Place>& places, const How& how) {
-  constexpr OpKind kind = OpKind::kGet;
-  checked_peer(kind, peer);
-  check_same_length("get_v", "dsts", destinations.size(), places.size());
-  std::vector<Part> parts;
-  TensorList kept, outputs;
-  size_t bytes = 0;
-  for (size_t i = 0; i < destinations.size(); ++i) {
-    const at::Tensor& to = destinations[i];
-    check_tensor(kind, "dst", to);
-    check_written(traits(kind).name, to);
-    kept.push_back(to.is_contiguous() ? to : at::empty(to.sizes(), to.options()));
-    outputs.push_back(to);
-    parts.push_back({bytes_of(kept.back()), {}});
-    append_pieces(kind, places[i], to, &parts.back().pieces);
-    bytes += to.nbytes();
-  }
-  check_current(kind);
-  check_parts("get_v", parts, peer, attr(peer));
-  return run(kind, how, is_quick(peer, bytes), outputs, kept,
-             [host = host_, peer, parts = std::move(parts), kept, outputs](int64_t timeout) {
-               Error error = host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
-                 EngineResult result = nccl_abi::kSuccess;
-                 for (const Part& part : parts) {
-                   result = api.window_get(window, peer, part.pieces.data(), part.pieces.size(), part.data, timeout);
-                   if (result != nccl_abi::kSuccess) break;
-                 }
-                 return result;
-               });
-               for (size_t i = 0; i < kept.size() && !error; ++i) {
-                 if (!kept[i].is_same(outputs[i])) copy_without_grad(outputs[i], kept[i]);
-               }
-               return error;
-             });
-}
-
 // --- updates
 
 TensorWindow::WorkPtr WindowOnHost::update(const at::Tensor& source, int peer, const Place& place, hostccl::WindowOp op,
                                            const at::Tensor& old, const How& how) {
-  constexpr OpKind kind = OpKind::kAccumulate;
+  const OpKind kind = kind_of_update(old);
   checked_peer(kind, peer);
   check_tensor(kind, "src", source);
   Pieces pieces;
-  append_pieces(kind, place, source, &pieces);
+  append_pieces(kind, "offset", place, source, &pieces);
   const at::Tensor from = source.contiguous();
   TensorList outputs;
   if (old.defined()) {
@@ -257,7 +180,7 @@ TensorWindow::WorkPtr WindowOnHost::update(const at::Tensor& source, int peer, c
     outputs.push_back(old);
   }
   return run(kind, how, is_quick(peer, from.nbytes()), outputs, {from},
-             [host = host_, peer, op, type = type_, pieces = std::move(pieces), data = bytes_of(from),
+             [host = host_, kind, peer, op, type = type_, pieces = std::move(pieces), data = bytes_of(from),
               before = old.defined() ? old.data_ptr() : nullptr](int64_t timeout) {
                return host->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
                  return api.window_update(window, peer, pieces.data(), pieces.size(), type, op, data, before, timeout);
@@ -267,10 +190,10 @@ TensorWindow::WorkPtr WindowOnHost::update(const at::Tensor& source, int peer, c
 
 void WindowOnHost::update_one(const void* operand, int peer, int64_t offset, hostccl::WindowOp op, void* old,
                               const How& how) {
-  constexpr OpKind kind = OpKind::kAccumulate;
+  const OpKind kind = kind_of_update(op);
   checked_peer(kind, peer);
   const WindowPiece piece = one(kind, offset);
-  run(kind, how, is_quick(peer, item_), {}, {}, [this, peer, piece, op, operand, old](int64_t timeout) {
+  run(kind, how, is_quick(peer, item_), {}, {}, [this, kind, peer, piece, op, operand, old](int64_t timeout) {
     return host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
       return api.window_update(window, peer, &piece, 1, type_, op, operand, old, timeout);
     });
@@ -328,7 +251,7 @@ TensorWindow::WorkPtr WindowOnHost::wait_signal(std::vector<int> peers, bool all
 }
 
 int64_t WindowOnHost::read_signal(int peer, int slot) {
-  constexpr OpKind kind = OpKind::kSignal;
+  constexpr OpKind kind = OpKind::kReadSignal;
   checked_peer(kind, peer);
   check_current(kind);
   int64_t value = 0;
@@ -363,30 +286,33 @@ void WindowOnHost::unlock(int peer, bool shared, const How& how) {
 // --- memory, life
 
 hostccl::WindowAttr WindowOnHost::attr(int peer) const {
-  checked_peer(OpKind::kWindow, peer);
+  constexpr OpKind kind = OpKind::kAttr;
+  checked_peer(kind, peer);
+  check_current(kind);
+  return attr_for(kind, peer);
+}
+
+hostccl::WindowAttr WindowOnHost::attr_for(OpKind kind, int peer) const {
   hostccl::WindowAttr attr{};
-  throw_if(host_->call(OpKind::kWindow, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
+  throw_if(host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
     return api.window_attr(window, peer, &attr);
   }));
   return attr;
 }
 
 at::Tensor WindowOnHost::remote(int peer) {
-  constexpr OpKind kind = OpKind::kWindow;
+  constexpr OpKind kind = OpKind::kRemote;
   checked_peer(kind, peer);
   check_current(kind);
   if (peer == rank()) return local_;
-  const auto elements = static_cast<int64_t>(attr(peer).bytes / item_);
+  const std::vector<int64_t> shape = shape_of(attr_for(kind, peer).bytes);
   void* data = nullptr;
   void* hold = nullptr;
   throw_if(host_->call(kind, [&](const HostWindowApi& api, hostccl::WindowHandle window) {
     return api.window_map(window, peer, &data, &hold);
   }));
   const auto unmap = group_->engine().windows.window_unmap;
-  // With the shape of ours, if it has as many elements.
-  const std::vector<int64_t> flat{elements};
-  const at::IntArrayRef sizes = elements == local_.numel() ? local_.sizes() : at::IntArrayRef(flat);
-  return at::from_blob(data, sizes, [unmap, hold](void*) { unmap(hold); }, local_.options().requires_grad(false));
+  return at::from_blob(data, shape, [unmap, hold](void*) { unmap(hold); }, local_.options().requires_grad(false));
 }
 
 void WindowOnHost::close(bool together, const How& how) {

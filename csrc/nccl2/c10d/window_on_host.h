@@ -59,9 +59,16 @@ class WindowOnHost final : public TensorWindow {
   template <typename Run>
   WorkPtr run(OpKind kind, const How& how, bool quick, TensorList outputs, TensorList inputs, Run&& operation);
   WorkPtr enqueue(OpKind kind, const How& how, TensorList outputs, TensorList inputs, Operation operation);
+  // window_on_host_several.cpp: put_v and get_v.
+  struct Several;
+  Several gather(OpKind kind, const char* name, const std::vector<at::Tensor>& tensors, int peer,
+                 const std::vector<Place>& places) const;
+  WorkPtr run_several(OpKind kind, const How& how, bool quick, TensorList outputs, TensorList inputs,
+                      Operation operation);
+  hostccl::WindowAttr attr_for(OpKind kind, int peer) const;
   bool is_quick(int peer, size_t bytes) const;
   void check_tensor(OpKind kind, const char* name, const at::Tensor& tensor) const;
-  void append_pieces(OpKind kind, const Place& place, const at::Tensor& other, Pieces* pieces) const;
+  void append_pieces(OpKind kind, const char* name, const Place& place, const at::Tensor& other, Pieces* pieces) const;
   hostccl::WindowPiece one(OpKind kind, int64_t offset) const;
 
   const std::shared_ptr<void> memory_;       // shared with the tensor: outlives what is inside the host's window

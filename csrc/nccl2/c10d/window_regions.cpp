@@ -18,6 +18,14 @@ std::string shape_text(at::IntArrayRef sizes) {
   return text.str();
 }
 
+void check_dense(const char* op, const char* name, const at::Tensor& tensor) {
+  if (tensor.layout() == at::kStrided) return;
+  std::ostringstream layout;
+  layout << tensor.layout();
+  throw_value_error(op, std::string(name) + " is not dense: its layout is " + layout.str() +
+                            ", expected Strided: call to_dense() first");
+}
+
 }  // namespace
 
 void check_window_tensor(const char* op, const char* name, const at::Tensor& tensor, const at::Tensor& window) {
@@ -30,31 +38,32 @@ void check_window_tensor(const char* op, const char* name, const at::Tensor& ten
     throw_value_error(
         op, std::string(name) + " is on " + tensor.device().str() + ", but the window is on " + window.device().str());
   }
-  if (tensor.layout() != at::kStrided) throw_value_error(op, std::string(name) + " is not dense");
+  check_dense(op, name, tensor);
   if (tensor.is_conj() || tensor.is_neg()) {
     throw_value_error(
         op, std::string(name) + " is a lazy conjugate or negation; call resolve_conj() or resolve_neg() first");
   }
 }
 
-void check_written(const char* op, const at::Tensor& tensor) {
+void check_written(const char* op, const char* name, const at::Tensor& tensor) {
   if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) return;
-  throw_value_error(op, "dst has elements that lie in one place: call clone() first");
+  throw_value_error(op, std::string(name) + " has elements that lie in one place: call clone() first");
 }
 
 void check_window_memory(const at::Tensor& tensor) {
   constexpr char kOp[] = "window";
-  if (!tensor.defined()) throw_type_error(kOp, "tensor is no tensor");
+  if (!tensor.defined()) throw_type_error(kOp, "memory is no tensor");
   if (!tensor.device().is_cpu() && !tensor.device().is_cuda()) {
-    throw_value_error(kOp, "tensor is on " + tensor.device().str() + ", expected the CPU or a GPU");
+    throw_value_error(kOp, "memory is on " + tensor.device().str() + ", expected the CPU or a GPU");
   }
-  if (tensor.layout() != at::kStrided || !tensor.is_contiguous()) {
-    throw_value_error(kOp, "tensor has sizes " + shape_text(tensor.sizes()) + " and strides " +
+  check_dense(kOp, "memory", tensor);
+  if (!tensor.is_contiguous()) {
+    throw_value_error(kOp, "memory has sizes " + shape_text(tensor.sizes()) + " and strides " +
                                shape_text(tensor.strides()) +
                                ", expected one block of memory: call contiguous() first");
   }
   if (tensor.is_conj() || tensor.is_neg()) {
-    throw_value_error(kOp, "tensor is a lazy conjugate or negation; call resolve_conj() or resolve_neg() first");
+    throw_value_error(kOp, "memory is a lazy conjugate or negation; call resolve_conj() or resolve_neg() first");
   }
 }
 
@@ -64,24 +73,25 @@ void check_same_length(const char* op, const char* name, size_t have, size_t pla
                             std::to_string(places) + " places");
 }
 
-void append_region(const char* op, const at::Tensor& window, const at::Tensor& view, const at::Tensor& other,
-                   const std::function<void(const hostccl::WindowPiece&)>& add) {
+void append_region(const char* op, const char* name, const at::Tensor& window, const at::Tensor& view,
+                   const at::Tensor& other, const std::function<void(const hostccl::WindowPiece&)>& add) {
   if (!view.defined() || !view.is_alias_of(window) || view.scalar_type() != window.scalar_type()) {
-    throw_value_error(op, "offset is a tensor that is no view of the window's local tensor");
+    throw_value_error(op, std::string(name) + " is a tensor that is no view of the window's local tensor");
   }
-  if (view.is_conj() || view.is_neg()) throw_value_error(op, "offset is a lazy conjugate or negation");
+  if (view.is_conj() || view.is_neg()) throw_value_error(op, std::string(name) + " is a lazy conjugate or negation");
   if (view.sizes() != other.sizes()) {
-    throw_value_error(op, "the place in the window has sizes " + shape_text(view.sizes()) + ", the tensor " +
-                              shape_text(other.sizes()));
+    throw_value_error(op, std::string(name) + " is a place in the window with sizes " + shape_text(view.sizes()) +
+                              ", but the tensor has sizes " + shape_text(other.sizes()));
   }
   const int64_t begin = view.storage_offset() - window.storage_offset();
-  if (begin < 0) throw_value_error(op, "offset is a view that begins before the window");
+  if (begin < 0) throw_value_error(op, std::string(name) + " is a view that begins before the window");
   // Dimensions that follow each other without a gap are one.
   std::vector<int64_t> sizes, strides;
   for (int64_t d = 0; d < view.dim(); ++d) {
     if (view.size(d) == 0) return;
     if (view.size(d) == 1) continue;
-    if (view.stride(d) <= 0) throw_value_error(op, "offset is a view with elements that lie in one place");
+    if (view.stride(d) <= 0)
+      throw_value_error(op, std::string(name) + " is a view with elements that lie in one place");
     if (!sizes.empty() && strides.back() == view.size(d) * view.stride(d)) {
       sizes.back() *= view.size(d);
       strides.back() = view.stride(d);

@@ -39,13 +39,21 @@ namespace pycomms {
   X(kRegroup, "regroup", "nccl2:regroup")                                                                      \
   X(kWindow, "window", "nccl2:window")                                                                         \
   X(kWindowClose, "window_close", "nccl2:window_close")                                                        \
+  X(kAttr, "attr", "nccl2:attr")                                                                               \
+  X(kRemote, "remote", "nccl2:remote")                                                                         \
   X(kPut, "put", "nccl2:put")                                                                                  \
   X(kGet, "get", "nccl2:get")                                                                                  \
+  X(kPutV, "put_v", "nccl2:put_v")                                                                             \
+  X(kGetV, "get_v", "nccl2:get_v")                                                                             \
   X(kAccumulate, "accumulate", "nccl2:accumulate")                                                             \
+  X(kGetAccumulate, "get_accumulate", "nccl2:get_accumulate")                                                  \
+  X(kFetchAdd, "fetch_add", "nccl2:fetch_add")                                                                 \
+  X(kSwap, "swap", "nccl2:swap")                                                                               \
   X(kCompareSwap, "compare_swap", "nccl2:compare_swap")                                                        \
   X(kFlush, "flush", "nccl2:flush")                                                                            \
   X(kSignal, "signal", "nccl2:signal")                                                                         \
   X(kWaitSignal, "wait_signal", "nccl2:wait_signal")                                                           \
+  X(kReadSignal, "read_signal", "nccl2:read_signal")                                                           \
   X(kLock, "lock", "nccl2:lock")                                                                               \
   X(kUnlock, "unlock", "nccl2:unlock")                                                                         \
   X(kSuspend, "suspend", "nccl2:suspend")                                                                      \
