@@ -12,7 +12,7 @@ using pycomms::Code;
 using pycomms::Deadline;
 using pycomms::Status;
 
-constexpr char kDoing[] = "closing a window";
+constexpr char kClosingAWindow[] = "closing a window";
 constexpr int64_t kCloseTimeout = 5 * pycomms::kSecond;
 // A rank that is stopped must not keep the news from the others.
 constexpr int64_t kToTellOne = 200 * pycomms::kMillisecond;
@@ -108,7 +108,7 @@ Status Window::order_of_closing(const std::vector<int>& missing, std::vector<int
   }
   if (culprit == -1) return Status::ok();
   *about = {culprit};
-  return {Code::kMismatch, std::string(kDoing) + ": rank " + std::to_string(culprit) +
+  return {Code::kMismatch, std::string(kClosingAWindow) + ": rank " + std::to_string(culprit) +
                                " is closing another window than rank " + std::to_string(this->rank()) +
                                ", and each would wait for the other: all ranks must close their windows in the same "
                                "order"};
@@ -129,8 +129,8 @@ Status Window::meet_to_close(Deadline deadline, std::vector<int>* about) {
   if (met.is_ok()) return order_of_closing({}, about);
   if (met.code() != Code::kTimeout) return met;
   *about = missing_to_close();
-  return {Code::kTimeout, std::string(kDoing) + " timed out after " + seconds(pycomms::now_ns() - started) + ": " +
-                              rank_list(*about) + " did not come"};
+  return {Code::kTimeout, std::string(kClosingAWindow) + " timed out after " + seconds(pycomms::now_ns() - started) +
+                              ": " + rank_list(*about) + " did not come"};
 }
 
 }  // namespace hostccl
