@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from pycomms import _C
-from pycomms.errors import CollectiveTimeout
+from pycomms.errors import CollectiveTimeout, PeerFailure
 from pycomms.process_group import _tables
 from pycomms.rma._memory import MOST_BYTES, argument, empty, integer
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _NOW = timedelta(0)
 _LONGEST = timedelta(days=36_500)  # torch's own conversion overflows at some 300,000 years
 _MOST_SLOTS = 4096
+_CLOSED = "has closed the window"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,14 +181,23 @@ class Window(_C.Window):
         Raises:
             pycomms.PeerFailure: a rank has died, or has closed the window and will not come.
         """
-        self.flush(timeout=timeout)
-        for peer in range(self.size):
-            self.flush(peer, timeout=timeout)
+        lost: PeerFailure | None = None
+        try:
+            self.flush(timeout=timeout)
+            for peer in range(self.size):
+                self.flush(peer, timeout=timeout)
+        except PeerFailure as error:
+            if _CLOSED in str(error):  # that rank lives, and the others would wait for it
+                raise
+            lost = error
         options = c10d.BarrierOptions()
         options.device = self.local.device
         if timeout is not None:
             options.timeout = min(timeout, _LONGEST)
+        # Also where a rank has died: all call the same operations of the group, whoever knows of it already.
         self.group.barrier(options).wait()
+        if lost is not None:
+            raise lost
 
     def wait_signal(
         self,
