@@ -18,8 +18,7 @@ std::string shape_text(at::IntArrayRef sizes) {
   return text.str();
 }
 
-void check_dense(const char* op, const char* name, const at::Tensor& tensor) {
-  if (tensor.layout() == at::kStrided) return;
+[[noreturn]] void throw_not_dense(const char* op, const char* name, const at::Tensor& tensor) {
   std::ostringstream layout;
   layout << tensor.layout();
   throw_value_error(op, std::string(name) + " is not dense: its layout is " + layout.str() +
@@ -38,7 +37,8 @@ void check_window_tensor(const char* op, const char* name, const at::Tensor& ten
     throw_value_error(
         op, std::string(name) + " is on " + tensor.device().str() + ", but the window is on " + window.device().str());
   }
-  check_dense(op, name, tensor);
+  if (tensor.layout() != at::kStrided) [[unlikely]]
+    throw_not_dense(op, name, tensor);
   if (tensor.is_conj() || tensor.is_neg()) {
     throw_value_error(
         op, std::string(name) + " is a lazy conjugate or negation; call resolve_conj() or resolve_neg() first");
@@ -46,7 +46,8 @@ void check_window_tensor(const char* op, const char* name, const at::Tensor& ten
 }
 
 void check_written(const char* op, const char* name, const at::Tensor& tensor) {
-  if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) return;
+  if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) [[likely]]
+    return;
   throw_value_error(op, std::string(name) + " has elements that lie in one place: call clone() first");
 }
 
@@ -56,7 +57,7 @@ void check_window_memory(const at::Tensor& tensor) {
   if (!tensor.device().is_cpu() && !tensor.device().is_cuda()) {
     throw_value_error(kOp, "memory is on " + tensor.device().str() + ", expected the CPU or a GPU");
   }
-  check_dense(kOp, "memory", tensor);
+  if (tensor.layout() != at::kStrided) throw_not_dense(kOp, "memory", tensor);
   if (!tensor.is_contiguous()) {
     throw_value_error(kOp, "memory has sizes " + shape_text(tensor.sizes()) + " and strides " +
                                shape_text(tensor.strides()) +
