@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom
 if TYPE_CHECKING:
     from pycomms.ft.replica import Replica
 
-
+_LOG = logging.getLogger("pycomms.ft")
 _SYNC_POINTS = (Stage.STANDING, Stage.REDUCED, Stage.VOTED, Stage.CLOSING, Stage.DONE)
 
 
@@ -188,6 +189,13 @@ class Course:
             plan = recovery.plan(form.seats) if self._replica is None else self._replica.plan(form.seats)
         except recovery.NothingToRestoreFromError as err:
             raise NothingToRestoreFrom(str(err)) from err
+        if recovery.has_lost_all(form.seats, is_first_epoch=form.previous is None):
+            _LOG.warning(
+                "nobody is left who has trained (%d members have died): the job goes on from step %d, with what the "
+                "program has made or loaded",
+                len(form.died),
+                plan.base,
+            )
         place = next(place for place, seat in enumerate(form.seats) if seat.slot == self._membership.slot)
         after, actions = step_protocol.recover(self.now, plan, place)
         if Do.COMMIT in actions:

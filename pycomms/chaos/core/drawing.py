@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ SURVIVABLE = tuple(
 
 _NEVER_AT = ("done", "closing")  # then the job is over, and nothing is left to be seen
 _LAST_STEP = 40
+_SPARED_S = 60.0
 
 
 def settle(plan: Plan) -> Plan:
@@ -47,7 +49,8 @@ def draw_plan(seed: int, ranks: int, kinds: Sequence[str] = SURVIVABLE, most: in
 
 
 def draw_soak(seed: int, ranks: int, seconds: float, every: float, kinds: Sequence[str] = SURVIVABLE) -> Plan:
-    """For so long, a fault about every so many seconds, each of one of these kinds; anybody may suffer, but never all.
+    """For so long, a fault about every so many seconds, each of one of these kinds. Anybody may suffer, but one rank is
+    spared for a minute and more, and then another one: somebody has to have the state, while others are being started.
 
     Raises:
         ValueError: as of `draw_plan`; or the time is too short for a fault.
@@ -59,10 +62,14 @@ def draw_soak(seed: int, ranks: int, seconds: float, every: float, kinds: Sequen
         if KINDS[name].on_operation:
             raise ValueError(f"faults: given {name!r}, expected kinds that need no operation: they come by the clock")
     draw = random.Random(f"soak {seed}")
+    term = max(math.ceil(_SPARED_S / every), 2)
+    spared = draw.sample(range(ranks), ranks) if ranks > 2 else [draw.randrange(ranks)]
     faults = []
     for number in range(1, int(seconds / every) + 1):
         begin = every * (number + draw.uniform(-0.3, 0.3))
-        suffering = draw.sample(range(ranks), ranks - 1)
+        # Whoever is spared next has to be whole by then.
+        kept = {spared[(number + later) // term % len(spared)] for later in range(term // 2 + 1)}
+        suffering = [rank for rank in range(ranks) if rank not in kept]
         fault = _drawn(KINDS[draw.choice(list(kinds))], suffering, draw, Trigger(seconds=round(begin, 3)))
         faults.append(replace(fault, times=1))
     return Plan(

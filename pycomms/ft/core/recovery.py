@@ -62,6 +62,11 @@ def plan(seats: Sequence[Seat]) -> Plan:
     )
 
 
+def has_lost_all(seats: Sequence[Seat], *, is_first_epoch: bool) -> bool:
+    """There were members before, and none of these has trained with them."""
+    return not is_first_epoch and all(seat.position.standing is not Standing.TRAINED for seat in seats)
+
+
 def _first(positions: Sequence[Position]) -> Plan:
     """Nobody has trained: all start from the state of the first that has one."""
     fresh = _ranks_with(Standing.FRESH, positions)

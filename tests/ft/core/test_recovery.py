@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pycomms.ft.core.messages import MemberId, Position, Seat, Standing
-from pycomms.ft.core.recovery import NothingToRestoreFromError, plan
+from pycomms.ft.core.recovery import NothingToRestoreFromError, has_lost_all, plan
 
 
 def seats_of(positions: list[Position]) -> list[Seat]:
@@ -85,3 +85,19 @@ def test_where_nobody_has_trained_the_newest_checkpoint_counts() -> None:
 def test_where_all_are_half_restored_only_a_checkpoint_helps() -> None:
     with pytest.raises(NothingToRestoreFromError, match="half restored"):
         plan(seats_of([Position(standing=Standing.HOLLOW)] * 2))
+
+
+@pytest.mark.parametrize(
+    "positions, is_first, lost",
+    [
+        ([Position(), Position()], True, False),
+        ([Position(), Position()], False, True),
+        ([Position(), Position(committed=4, standing=Standing.LOADED)], False, True),
+        ([Position(), Position(standing=Standing.HOLLOW)], False, True),
+        ([Position(), trained(3)], False, False),
+    ],
+)
+def test_what_is_lost_when_nobody_is_left_who_has_trained(
+    positions: list[Position], is_first: bool, lost: bool
+) -> None:
+    assert has_lost_all(seats_of(positions), is_first_epoch=is_first) is lost
