@@ -110,6 +110,9 @@ class Link:
         self._connection = connection
         self._received = bytearray()
 
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
     def send(self, line: str) -> None:
         try:
             self._connection.sendall(line.encode() + b"\n")
@@ -161,6 +164,9 @@ class Hub:
         connection.settimeout(None)
         link = Link(connection)
         return Hello.parse(link.receive(max(deadline, time.monotonic() + 1.0))), link
+
+    def fileno(self) -> int:
+        return self._listener.fileno()
 
     def close(self) -> None:
         self._listener.close()

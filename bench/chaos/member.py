@@ -15,8 +15,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
-from torch.distributed import distributed_c10d as c10d
 
+from bench.ft.workers.with_gloo import next_group
 from bench.protocol import Hello, Link, LinkError, connect
 from pycomms import chaos
 from pycomms.chaos.workload import Tally
@@ -64,11 +64,8 @@ class Member:
     def _regroup(self) -> None:
         """Raises RuntimeError where it does not succeed in any of the tries, and the process ends."""
         for number in range(TRIES):
-            self._link.send(json.dumps({"handle": c10d._get_reconfigure_handle()}))
-            while "handles" not in (told := json.loads(self._link.receive(None))):
-                pass  # asked to stop: it does
             try:
-                c10d._reconfigure(told["uuid"], told["handles"], timeout=REGROUP_TIMEOUT).wait()
+                next_group(self._link, REGROUP_TIMEOUT)
                 self._catch_up()
             except RuntimeError:
                 if number == TRIES - 1:

@@ -7,7 +7,6 @@ members of each group.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -15,15 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import connection
 from pathlib import Path
 
 from torch._C._distributed_c10d import TCPStore
 
-from bench.protocol import Hub, Link, LinkError
+from bench.gathering import Gathering, Participant
+from bench.protocol import Hub
 
-LOOK_EVERY_S = 0.005
 PATIENCE_S = 5.0
 """Who does not stand still for so long while others do is killed: it hangs."""
 GRACE_S = 5.0
@@ -34,10 +33,11 @@ class Place:
     slot: int
     process: subprocess.Popen[bytes]
     starts: int = 1
-    link: Link | None = None  # None: it has not reported yet
-    handle: str = ""  # known while it stands still
-    is_in: bool = False
-    is_done: bool = False
+    participant: Participant | None = None  # None: it has not reported yet
+
+    @property
+    def is_done(self) -> bool:
+        return self.participant is not None and self.participant.is_done
 
 
 class Launcher:
@@ -48,9 +48,8 @@ class Launcher:
         self._store = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
         self._world: int = arguments.workers
         self._count = 0
-        self._groups = 0
-        self._has_begun = self._asked = False
-        self._standing_since: float | None = None
+        self._gathering = Gathering(self._world)
+        self._awaited_since: float | None = None
         self._places = [Place(slot=slot, process=self._spawn(slot, 0)) for slot in range(self._world)]
 
     def run(self) -> int:
@@ -61,12 +60,12 @@ class Launcher:
             if not left:
                 return 0 if any(place.is_done for place in self._places) else 1
             is_over = any(place.is_done for place in self._places)
-            if is_over and not any(place.is_in and not place.is_done for place in left):
+            if is_over and not any(_trains(place) for place in left):
                 return 0  # who comes now would begin the training anew, alone
             if any(place.starts > self._max_restarts + 1 for place in left):
                 return 1
-            self._decide(left)
-            time.sleep(LOOK_EVERY_S)
+            self._gather(left)
+            self._wait()
 
     def close(self) -> None:
         for place in self._places:
@@ -77,8 +76,8 @@ class Launcher:
             except subprocess.TimeoutExpired:
                 place.process.kill()
                 place.process.wait(GRACE_S)
-            if place.link is not None:
-                place.link.close()
+            if place.participant is not None:
+                place.participant.link.close()
         self._hub.close()
 
     def _spawn(self, slot: int, starts: int) -> subprocess.Popen[bytes]:
@@ -100,21 +99,31 @@ class Launcher:
             stdin=subprocess.DEVNULL,
         )
 
+    def _wait(self) -> None:
+        """Until somebody reports, says something or ends, or has been waited for for too long."""
+        ends = [os.pidfd_open(place.process.pid) for place in self._places if place.process.poll() is None]
+        links = [
+            place.participant.link.fileno()
+            for place in self._places
+            if place.participant is not None and not place.is_done
+        ]
+        left = None if self._awaited_since is None else self._awaited_since + PATIENCE_S - time.monotonic()
+        try:
+            connection.wait([self._hub.fileno(), *links, *ends], PATIENCE_S if left is None else max(left, 0.0))
+        finally:
+            for end in ends:
+                os.close(end)
+
     def _listen(self) -> None:
         while (reported := self._hub.accept(time.monotonic())) is not None:
-            place = next((one for one in self._places if one.slot == reported[0].rank and one.link is None), None)
+            hello, link = reported
+            place = next((one for one in self._places if one.slot == hello.rank and one.participant is None), None)
             if place is not None:
-                place.link = reported[1]
+                place.participant = Participant(slot=place.slot, link=link)
         for place in self._places:
-            while place.link is not None and not place.link.quiet():
-                try:
-                    told = json.loads(place.link.receive(time.monotonic() + 1.0))
-                except LinkError:
-                    place.link.close()
-                    place.link = None
-                    break  # it has died: `_has_left` will find it
-                place.handle = told.get("handle", "")
-                place.is_done = place.is_done or "done" in told
+            if place.participant is not None and not place.participant.hear() and not place.is_done:
+                place.participant.link.close()
+                place.participant = None  # it has died: `_has_left` will find it
 
     def _has_left(self, place: Place) -> bool:
         """Another is started in the place of one that has died, unless the training is over."""
@@ -124,50 +133,31 @@ class Launcher:
         if code == 0 or any(one.is_done for one in self._places):
             return True
         print(f"rank {place.slot} has ended with {code}: started again", file=sys.stderr, flush=True)
-        if place.link is not None:
-            place.link.close()
-        place.link, place.handle, place.is_in = None, "", False
+        if place.participant is not None:
+            place.participant.link.close()
+        place.participant = None
         place.starts += 1
         place.process = self._spawn(place.slot, place.starts - 1)
         return False
 
-    def _decide(self, left: Sequence[Place]) -> None:
-        members = [place for place in left if place.link is not None and not place.is_done]
-        standing = [place for place in members if place.handle]
-        if not standing or (not self._has_begun and len(members) < self._world):
-            self._standing_since = None
-            return
-        running = [place for place in members if not place.handle]
-        if running:
-            self._await(standing, running)
-            return
-        self._has_begun, self._asked, self._standing_since = True, False, None
-        self._groups += 1
-        handles = [place.handle for place in members]
-        for place in members:
-            place.is_in, place.handle = True, ""
-            _say(place, uuid=self._groups, handles=handles)
-
-    def _await(self, standing: Sequence[Place], running: Sequence[Place]) -> None:
-        if not any(place.is_in for place in standing):  # newcomers alone wait: the others are asked to stop, once
-            if not self._asked:
-                for place in running:
-                    _say(place, stop=1)
-            self._asked = True
-            return
+    def _gather(self, left: Sequence[Place]) -> None:
+        """Kills whoever does not stand still though others wait for it."""
+        awaited = self._gathering.look(
+            [place.participant for place in left if place.participant is not None and not place.is_done]
+        )
         now = time.monotonic()
-        self._standing_since = self._standing_since or now
-        if now - self._standing_since > PATIENCE_S:
-            for place in running:
+        self._awaited_since = (self._awaited_since or now) if awaited else None
+        if self._awaited_since is None or now - self._awaited_since < PATIENCE_S:
+            return
+        for place in left:
+            if place.participant in awaited:
                 print(f"rank {place.slot} does not stand still: killed", file=sys.stderr, flush=True)
                 place.process.kill()
-            self._standing_since = None
+        self._awaited_since = None
 
 
-def _say(place: Place, **message: object) -> None:
-    assert place.link is not None
-    with suppress(LinkError):  # it has died: `_has_left` will find it
-        place.link.send(json.dumps(message))
+def _trains(place: Place) -> bool:
+    return place.participant is not None and place.participant.is_in and not place.is_done
 
 
 def main(argv: Sequence[str]) -> int:

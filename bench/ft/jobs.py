@@ -22,7 +22,8 @@ from pathlib import Path
 from bench.contestants.base import ROOT
 from bench.ending import end, with_end_of
 from bench.environments import Environment
-from bench.protocol import Hub, Link, LinkError
+from bench.gathering import Gathering, Participant
+from bench.protocol import Hub
 
 TORCHFT = Environment("torchft", ("torchft-nightly",), borrows=True)
 END_WITHIN_S = 30.0
@@ -180,23 +181,15 @@ class TorchftTuned(Torchft):
     times = TORCHFT_TUNED
 
 
-@dataclass(kw_only=True)
-class _Member:
-    slot: int
-    process: subprocess.Popen[bytes]
-    link: Link
-    is_in: bool = False
-    handle: str = ""  # known while it stands still
-
-
 class GlooReconfigure(Job):
     """Who starts the workers is their coordinator too: it knows who has died, and gives all others the list."""
 
     def start(self) -> None:
         self._hub = Hub(self.folder / "hub")
-        self._numbers, self._uuids = itertools.count(), itertools.count(1)
+        self._numbers = itertools.count()
         self._booting: dict[int, tuple[int, subprocess.Popen[bytes]]] = {}  # by pid
-        self._members: list[_Member] = []
+        self._members: dict[Participant, subprocess.Popen[bytes]] = {}
+        self._gathering = Gathering(self.arguments.workers)
         store = ["-m", "bench.recovery.store", "--socket", str(self._hub.path), "--job", "store"]
         self.spawn([sys.executable, *store])
         reported = self._hub.accept(time.monotonic() + END_WITHIN_S)
@@ -206,7 +199,6 @@ class GlooReconfigure(Job):
         self._port = json.loads(self._store.receive(time.monotonic() + END_WITHIN_S))["port"]
         for slot in range(self.arguments.workers):
             self._boot(slot)
-        self._has_begun = False
 
     def _boot(self, slot: int) -> None:
         own = ("--number", str(next(self._numbers)), "--slot", str(slot), "--job", "gloo")
@@ -218,52 +210,25 @@ class GlooReconfigure(Job):
         self._bury()
         while (reported := self._hub.accept(time.monotonic())) is not None:
             slot, process = self._booting.pop(reported[0].pid)
-            self._members.append(_Member(slot=slot, process=process, link=reported[1]))
+            self._members[Participant(slot=slot, link=reported[1])] = process
         for member in self._members:
-            while not member.link.quiet():
-                try:
-                    member.handle = json.loads(member.link.receive(time.monotonic() + 1.0))["handle"]
-                except LinkError:
-                    break  # it has died: `_bury` will find it
-        self._decide()
+            member.hear()  # whoever is gone is buried the next time
+        self._gathering.look(list(self._members))
 
     def _bury(self) -> None:
-        booting = [_Member(slot=slot, process=process, link=self._store) for slot, process in self._booting.values()]
-        for member in [*self._members, *booting]:
-            if member.process.poll() is not None:
-                self.processes.remove(member.process)
-                self._booting.pop(member.process.pid, None)
-                if member in self._members:
-                    self._members.remove(member)
-                    member.link.close()
-                self._boot(member.slot)
+        for pid, (slot, process) in list(self._booting.items()):
+            if process.poll() is not None:
+                del self._booting[pid]
+                self._replace(slot, process)
+        for member, process in list(self._members.items()):
+            if process.poll() is not None:
+                del self._members[member]
+                member.link.close()
+                self._replace(member.slot, process)
 
-    def _decide(self) -> None:
-        members = self._members
-        wait = not self._has_begun and len(members) < self.arguments.workers
-        if wait or not any(member.handle for member in members):
-            return
-        running = [member for member in members if not member.handle]
-        if running:
-            if all(not member.is_in for member in members if member.handle):
-                for member in running:  # newcomers alone wait: the others are asked to stop, once
-                    if not self._asked:
-                        self._say(member, stop=1)
-                self._asked = True
-            return
-        self._has_begun, self._asked = True, False
-        members.sort(key=lambda member: member.slot)
-        handles = [member.handle for member in members]
-        uuid = next(self._uuids)
-        for member in members:
-            member.is_in, member.handle = True, ""
-            self._say(member, uuid=uuid, handles=handles)
-
-    _asked = False
-
-    def _say(self, member: _Member, **message: object) -> None:
-        with suppress(LinkError):  # it has died: `_bury` will find it
-            member.link.send(json.dumps(message))
+    def _replace(self, slot: int, process: subprocess.Popen[bytes]) -> None:
+        self.processes.remove(process)
+        self._boot(slot)
 
     def close(self) -> None:
         super().close()

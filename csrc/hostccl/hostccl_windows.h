@@ -47,7 +47,8 @@ enum class WindowReach : int {
 struct WindowAttr {
   WindowReach reach;
   size_t bytes;
-  void* data;  // where its memory is mapped here; null when served
+  void* data;      // where its memory is mapped here; null when served
+  bool is_closed;  // its rank has closed it, and this one has heard so
 };
 
 // What happens to a signal: a number for each (target, slot, source), at first 0.

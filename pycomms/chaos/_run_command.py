@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pycomms.chaos._command import UNUSABLE, USAGE, complain
-from pycomms.chaos._controller.folder import RunError
+from pycomms.chaos._command import USAGE, complain
+from pycomms.chaos._one_run import add_options, perform
 from pycomms.chaos._plans import PlanError, plan_of
-from pycomms.chaos._trial import CannotStartError, trial
 from pycomms.chaos.core.drawing import SURVIVABLE, draw_plan, settle
 from pycomms.chaos.core.plan import Plan
 
@@ -22,16 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--duration", type=float, metavar="S", help="seconds that the job may take (default: the plan's)"
     )
-    parser.add_argument(
-        "--faults",
-        type=lambda text: text.split(","),
-        metavar="A,B",
-        help="only these kinds: of the plan, or to draw from (default: those that a job has to get over)",
-    )
-    parser.add_argument("--ranks", type=int, default=4, help="of the job, for a plan that is drawn (default: 4)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: chaos-runs/TIME-NAME)")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    parser.add_argument("--quiet", action="store_true", help="do not show the job's output; it is in output.log")
+    add_options(parser)
 
 
 def run(arguments: argparse.Namespace, command: Sequence[str]) -> int:
@@ -43,13 +33,7 @@ def run(arguments: argparse.Namespace, command: Sequence[str]) -> int:
     except (PlanError, ValueError) as error:
         complain("run", error)
         return USAGE
-    try:
-        done = trial(plan, command, arguments.out, quiet=arguments.quiet)
-    except (RunError, CannotStartError) as error:
-        complain("run", error)
-        return UNUSABLE
-    print(done.json if arguments.json else done.text)
-    return done.exit_code
+    return perform("run", plan, command, arguments)
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _NOW = timedelta(0)
 _LONGEST = timedelta(days=36_500)  # torch's own conversion overflows at some 300,000 years
 _MOST_SLOTS = 4096
-_CLOSED = "has closed the window"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +35,13 @@ class PeerMemory:
             the peer's process.
         nbytes: its size.
         numel: its elements.
+        is_closed: the peer has closed it, and this rank has heard so. Always False on GPUs, where nobody tells.
     """
 
     reach: Literal["self", "mapped", "served"]
     nbytes: int
     numel: int
+    is_closed: bool
 
 
 class Lock:
@@ -184,12 +185,12 @@ class Window(_C.Window):
         lost: PeerFailure | None = None
         try:
             self.flush(timeout=timeout)
-            for peer in range(self.size):
-                self.flush(peer, timeout=timeout)
         except PeerFailure as error:
-            if _CLOSED in str(error):  # that rank lives, and the others would wait for it
-                raise
             lost = error
+        for peer in range(self.size):
+            _, _, is_closed = self._attr(peer)
+            if is_closed:  # it may live, and would be waited for in vain
+                self.flush(peer, timeout=timeout)
         options = c10d.BarrierOptions()
         options.device = self.local.device
         if timeout is not None:
@@ -258,8 +259,8 @@ class Window(_C.Window):
 
     def attr(self, peer: int) -> PeerMemory:
         """What this rank knows of the memory of ``peer``."""
-        reach, nbytes = self._attr(peer)
-        return PeerMemory(reach=reach, nbytes=nbytes, numel=nbytes // self.local.element_size())
+        reach, nbytes, is_closed = self._attr(peer)
+        return PeerMemory(reach=reach, nbytes=nbytes, numel=nbytes // self.local.element_size(), is_closed=is_closed)
 
     def close(self, *, timeout: timedelta | None = None) -> None:
         """Ends the window; waits until all ranks have come. Collective. Again: does nothing.

@@ -79,6 +79,7 @@ def check_closed_there(rank: int, world: int, reach: str) -> None:
             assert refused("PeerFailure", words, single, 1.0, 1).ranks == (1,)
         assert refused("PeerFailure", words, win.compare_swap, 0.0, 1.0, 1).ranks == (1,)
         assert refused("PeerFailure", words, win.fence).ranks == (1,)
+        assert [win.attr(peer).is_closed for peer in range(world)] == [False, True, False]
         caught = refused("PeerFailure", words, lambda: _waited(win.put(torch.zeros(1), 1, async_op=True)))
         assert (caught.op, caught.ranks) == ("put", (1,))
         win.flush()  # to all that are left

@@ -58,10 +58,7 @@ class Member:
 
     def _regroup(self) -> None:
         """Raises RuntimeError when a death comes upon this, and the process ends: no trial kills here."""
-        self._link.send(json.dumps({"handle": c10d._get_reconfigure_handle()}))
-        while "handles" not in (told := json.loads(self._link.receive(None))):
-            pass  # asked to stop: it does
-        c10d._reconfigure(told["uuid"], told["handles"], timeout=REGROUP_TIMEOUT).wait()
+        next_group(self._link, REGROUP_TIMEOUT)
         self._catch_up()
 
     def _catch_up(self) -> None:
@@ -85,6 +82,19 @@ class Member:
         parameter = self._training.parameter
         found: Tensor | None = self._training.optimizer.state[parameter].get("momentum_buffer")
         return torch.zeros_like(parameter.data) if found is None else found
+
+
+def next_group(link: Link, timeout: timedelta) -> None:
+    """Tells the launcher that this process stands still, and forms the group that it names.
+
+    Raises:
+        RuntimeError: it cannot be formed.
+        LinkError: the launcher is gone.
+    """
+    link.send(json.dumps({"handle": c10d._get_reconfigure_handle()}))
+    while "handles" not in (told := json.loads(link.receive(None))):
+        pass  # asked to stop: it does
+    c10d._reconfigure(told["uuid"], told["handles"], timeout=timeout).wait()
 
 
 def main() -> None:

@@ -36,11 +36,15 @@ Status Window::check(const Inside& inside, int peer) const {
   }
   if (mine_->is_closed()) return {Code::kInvalidState, "the window is closed"};
   PYCOMMS_RETURN_IF_ERROR(site_->trouble_with(peer));
-  const Peer& there = this->peer(peer);
-  if (there.is_served ? is_over(mine_->told_by(peer)) : there.memory.is_closed()) {
+  if (has_closed(peer)) {
     return {Code::kPeerFailure, "rank " + std::to_string(peer) + " has closed the window"};
   }
   return Status::ok();
+}
+
+bool Window::has_closed(int peer) const {
+  const Peer& there = this->peer(peer);
+  return there.is_served ? is_over(mine_->told_by(peer)) : there.memory.is_closed();
 }
 
 Status Window::attr(int peer, WindowAttr* attr) const {
@@ -49,7 +53,8 @@ Status Window::attr(int peer, WindowAttr* attr) const {
                    std::to_string(nranks() - 1));
   }
   const Peer& there = this->peer(peer);
-  *attr = {there.is_served ? WindowReach::kServed : WindowReach::kMapped, there.memory.bytes, there.memory.data};
+  *attr = {there.is_served ? WindowReach::kServed : WindowReach::kMapped, there.memory.bytes, there.memory.data,
+           has_closed(peer)};
   if (peer == rank()) attr->reach = WindowReach::kSelf;
   return Status::ok();
 }

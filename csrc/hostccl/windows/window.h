@@ -79,6 +79,7 @@ class Window {
   const Peer& peer(int rank) const { return peers_[static_cast<size_t>(rank)]; }
   // Ok: the call may go on, and the peer exists and is well.
   pycomms::Status check(const Inside& inside, int peer) const;
+  bool has_closed(int peer) const;
   pycomms::Status fence(int peer, int64_t timeout_ns, int* about);
   // Until all are through with the window.
   pycomms::Status meet_to_close(pycomms::Deadline deadline, std::vector<int>* about);

@@ -181,7 +181,7 @@ void bind_windows(py::module_& m) {
           "_attr",
           [](const Self& self, handle peer) {
             const hostccl::WindowAttr attr = self->attr(to_peer(*self, "attr", peer));
-            return py::make_tuple(reach_name(attr.reach), attr.bytes);
+            return py::make_tuple(reach_name(attr.reach), attr.bytes, attr.is_closed);
           },
           py::arg("peer"))
       .def(

@@ -163,7 +163,7 @@ hostccl::WindowAttr WindowOnDevice::attr(int peer) const {
   const auto reach = peer == rank()       ? hostccl::WindowReach::kSelf
                      : pointer != nullptr ? hostccl::WindowReach::kMapped
                                           : hostccl::WindowReach::kServed;
-  return {reach, bytes_[static_cast<size_t>(peer)], pointer};
+  return {reach, bytes_[static_cast<size_t>(peer)], pointer, false};
 }
 
 at::Tensor WindowOnDevice::remote(int peer) {

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from html import escape
-from importlib.resources import files
-from string import Template
 
 from pycomms.chaos._report.facts import Facts, story
+from pycomms.chaos._report.page import page
 from pycomms.chaos._report.timeline import timeline
 from pycomms.chaos.core.finding import Finding, State
 from pycomms.chaos.core.plan import words
@@ -19,7 +18,6 @@ _CLASSES = {State.HELD: "held", State.VIOLATED: "violated", State.UNCHECKED: "un
 def to_html(facts: Facts) -> str:
     log, judgement = facts.log, facts.judgement
     plan = log.plan
-    page = files("pycomms.chaos").joinpath("_report").joinpath("report.html").read_text("utf-8")
     happenings = story(log)
     rows = [
         f'<tr class="{one.kind}"><td>{one.t:.3f} s</td><td>{one.rank if one.rank >= 0 else ""}</td>'
@@ -28,7 +26,8 @@ def to_html(facts: Facts) -> str:
     ]
     if len(happenings) > _MOST:
         rows.append(f"<tr><td></td><td></td><td>and {len(happenings) - _MOST} more, in events.jsonl</td></tr>")
-    return Template(page).substitute(
+    return page(
+        "report.html",
         title=escape(f"{judgement.result.value}: {plan.name}"),
         result=escape(judgement.result.value),
         heading=escape(plan.name),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from html import escape
-from importlib.resources import files
-from string import Template
 
 from pycomms.chaos._report.overview import Overview, Row
+from pycomms.chaos._report.page import page
 from pycomms.chaos.core.plan import words
 
 
 def to_html(overview: Overview) -> str:
-    page = files("pycomms.chaos").joinpath("_report").joinpath("index.html").read_text("utf-8")
-    return Template(page).substitute(
+    return page(
+        "index.html",
         title=escape(f"{overview.state.value}: {overview.name}"),
         heading=escape(overview.name),
         result=escape(overview.state.value),

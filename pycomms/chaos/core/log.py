@@ -117,7 +117,8 @@ class Log:
 
     def taken_from(self, t: float) -> Iterator[Commit]:
         """Steps taken from then on, in order; of a program that does not say what it has taken, those it has begun."""
-        return iter(self._taken[bisect_left(self._taken, t, key=_time) :])
+        first = bisect_left(self._taken, t, key=_time)
+        return (self._taken[place] for place in range(first, len(self._taken)))
 
     @cached_property
     def _taken(self) -> list[Commit]:
@@ -155,6 +156,8 @@ class Log:
     @cached_property
     def lives(self) -> list[Log]:
         """The log, cut where the job has begun anew: in each of them every step is a step of its own."""
+        if not self.beginnings:
+            return [self]
         edges = [float("-inf"), *self.beginnings, float("inf")]
         return [
             Log(self.plan, [one for one in self.events if begin <= one["t"] < end], self.verdict, self.output)

@@ -15,14 +15,15 @@ def strength(log: Log) -> Finding:
         return unchecked("strength", "for jobs that complete")
     if not log.settlings:
         return unchecked("strength", "the job has no session, which replaces whoever is lost")
-    full = len(log.settlings[0].members)
+    full = max(len(one.members) for one in log.settlings)
     weaker = [one for one in log.settlings if len(one.members) < full]
     if not weaker:
         return judged("strength", f"{full} members all the time", [])
     last = log.settlings[-1]
     if len(last.members) >= full:
         return judged("strength", f"{full} members again, after {len(weaker[0].members)}", [])
-    since = min(one.t for one in weaker if one.t > max(s.t for s in log.settlings if len(s.members) >= full))
+    whole = max(one.t for one in log.settlings if len(one.members) == full)
+    since = min(one.t for one in weaker if one.t > whole)
     over = min((one.done for one in log.processes if one.done is not None), default=log.end["t"])
     told = f"{len(last.members)} of {full} members at the end, {over - since:.1f} s after one was lost"
     if over - since < _START_S:

@@ -85,7 +85,7 @@ class Agent:
         self._job = JobState(name="")
         self._started_round = -1
         self._ending = False
-        self._ends: dict[MemberId, list[Died | bytes]] = {}  # of this round: what was told of each
+        self._ends: dict[tuple[MemberId, type], Died | bytes] = {}  # what was told of each, in this round
         self._tasks: set[asyncio.Task[None]] = set()
         self._finished: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.workers: Workers
@@ -262,7 +262,7 @@ class Agent:
             worker.settled = worker.settled or isinstance(event, Settled)
             worker.left = worker.left or (isinstance(event, Leaving) and event.reason == DONE)
             if isinstance(event, Leaving):
-                self._ends.setdefault(event.member, []).append(data)
+                self._ends[event.member, Leaving] = data
             self._look()
             if isinstance(event, Settled) and all(one.settled for one in self.workers.living()):
                 self.workers.fill_spares()
@@ -282,15 +282,13 @@ class Agent:
                 self._tell_death(Died(member=suspect, how=_how(worker, ending)))
 
     def _tell_death(self, died: Died) -> None:
-        before = self._ends.get(died.member, [])
-        self._ends[died.member] = [*(said for said in before if isinstance(said, bytes)), died]
+        self._ends[died.member, Died] = died
         self._up(died)
 
     def tell_ends_again(self) -> None:
         """To a coordinator that may be another one than those that were told: nobody else knows of these."""
         for said in self._ends.values():
-            for one in said:
-                self._up(one)
+            self._up(said)
 
     def look_for_stopped(self) -> None:
         """To be called at SIGCHLD. Who is stopped holds up the others, who can go on without it."""
