@@ -101,23 +101,9 @@ def give_up_late(job: Job) -> None:
 
 
 def exclude_worst(job: Job) -> None:
-    """All answer, and yet they cannot form: whoever most complain of goes, with its host if hosts differ."""
-    assert job.muster is not None
-    accusers = job.muster.accusers
-    accused = [member for member in accusers if job.stands_still(member)]
-    if not accused:
-        return
-    by_host = {
-        host: len(others)
-        for host, others in job.muster.accused_hosts.items()
-        if any(member.host == host for member in accused)
-    }
-    if by_host:
-        worst = max(by_host, key=lambda host: (by_host[host], host))
-        members = [member.id for member in job.roster.on_host(worst) if member.state is State.READY]
-    else:
-        members = [max(accused, key=lambda member: (len(accusers[member]), job.ranks[member]))]
-    for member in members:
+    """All answer, and yet they cannot form: whoever most complain of goes, or a whole host that others do not reach."""
+    standing = sorted((member for member in job.ranks if job.stands_still(member)), key=lambda one: job.ranks[one])
+    for member in job.complaints.worst(standing):
         job.give_up(member, f"{job.attempts} epochs could not be formed, and most complain of it")
 
 

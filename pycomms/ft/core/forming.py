@@ -46,8 +46,13 @@ def try_to_form(job: Job) -> None:
 
 def _count_attempt(job: Job) -> None:
     assert job.muster is not None
-    if job.stood or job.dead or job.muster.missing:
+    is_explained = bool(job.dead or job.muster.missing)
+    if job.stood or is_explained:
         job.attempts = 0
+        job.complaints.clear()
+    if not is_explained:
+        job.complaints.add(job.muster.accusers)
+    if job.stood or is_explained:
         return
     job.attempts += 1
     if job.attempts >= job.rule.attempts:

@@ -6,6 +6,7 @@ The decisions are elsewhere: who is let in (`admission`), when a membership ends
 
 from __future__ import annotations
 
+from pycomms.ft.core.complaints import Complaints
 from pycomms.ft.core.electorate import Electorates
 from pycomms.ft.core.hosts import Hosts
 from pycomms.ft.core.lessons import Lessons
@@ -47,6 +48,7 @@ class Job:
         self.unsettled: dict[MemberId, None] = {}  # of the epoch
         self.stood = False  # a member has settled in the epoch
         self.attempts = 0  # epochs in a row in which nobody has, though nobody died
+        self.complaints = Complaints()  # in these epochs, and in the one before them
         self.muster: Muster | None = None  # while the epoch ends
 
         self.roster = Roster()

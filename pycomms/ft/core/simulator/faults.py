@@ -19,6 +19,7 @@ class Kind(Enum):
     CUT_COORDINATOR = "cut coordinator"  # hosts from the coordinator
     CUT_PEERS = "cut peers"  # hosts from the other hosts
     ISOLATE = "isolate"  # both
+    DEAF = "deaf"  # a member hears the coordinator, and none of the others
     RESTART = "restart"  # the coordinator, with its log
     FORGET = "forget"  # the coordinator, without
     SECOND = "second"  # another coordinator takes over for some hosts, and the first does not know
@@ -59,6 +60,7 @@ WEIGHTS = {
     Kind.CUT_COORDINATOR: 1,
     Kind.CUT_PEERS: 1,
     Kind.ISOLATE: 1,
+    Kind.DEAF: 1,
     Kind.RESTART: 2,
     Kind.FORGET: 2,
     Kind.SECOND: 1,
@@ -77,7 +79,7 @@ def small_plan(rng: random.Random, settings: Settings, seconds: float) -> list[F
             moment = rng.uniform(0, seconds)
         kind = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         slots = tuple(sorted(rng.sample(range(settings.members), rng.randint(1, max(1, settings.members // 2)))))
-        if kind in (Kind.KILL, Kind.HANG, Kind.SLOW, Kind.CRASH, Kind.DROP) and rng.random() < 0.7:
+        if kind in (Kind.KILL, Kind.HANG, Kind.SLOW, Kind.CRASH, Kind.DROP, Kind.DEAF) and rng.random() < 0.7:
             slots = slots[:1]
         faults.append(
             Fault(

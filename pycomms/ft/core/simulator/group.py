@@ -72,9 +72,11 @@ class Group:
 
     def _complete(self, operation: int) -> None:
         arrived = self._arrived[operation]
-        if self._suspects is not None or len(arrived) < len(self.ranks) or not self._world.connected(self.hosts):
-            return
         world = self._world
+        if self._suspects is not None or len(arrived) < len(self.ranks):
+            return
+        if not world.connected(self.hosts) or (len(arrived) > 1 and self._deaf()):
+            return
         if operation == 0:
             world.observer.stood(self.form.epoch)
         else:
@@ -118,10 +120,21 @@ class Group:
             return
         # All have come, and not all can reach each other: each names some on the other side.
         self._suspects = ()
+        deaf = self._deaf()
         for member in list(arrived):
             far = [one for one in self.ranks if not self._world.connected((one.host, member.id.host))]
-            self._tell_failure([member], operation, tuple(far[:NAMED]))
+            self._tell_failure([member], operation, (*far, *self._missed_by(member.id, deaf))[:NAMED])
         self._arrived.clear()
+
+    def _deaf(self) -> list[MemberId]:
+        return [member for member in self._world.deaf if member in self.ranks]
+
+    def _missed_by(self, member: MemberId, deaf: list[MemberId]) -> list[MemberId]:
+        """Of members that do not hear: they miss the first, the others them, or somebody who waits for them."""
+        if member in deaf:
+            return list(self.ranks)[:1]
+        rng = self._world.rng
+        return [one if rng.random() < 0.7 else rng.choice(list(self.ranks)) for one in deaf]
 
     def _break(self, suspects: Iterable[MemberId]) -> None:
         if self._suspects is not None:

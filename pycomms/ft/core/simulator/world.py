@@ -44,6 +44,7 @@ class World:
         self.bytes = 0
         self._groups: dict[EpochId, Group] = {}
         self._checkpoints: dict[int, int] = {0: 0}
+        self.deaf: set[MemberId] = set()  # they do not hear other members
         self._sides: dict[str, int] = {}  # hosts that do not reach those on other sides
         self._nonces = 0
         self._boot = 1000
@@ -168,6 +169,7 @@ class World:
         """Faults that last end."""
         self._at_stage.clear()
         self._sides.clear()
+        self.deaf.clear()
         for host in self.hosts.values():
             host.cuts = 0
             if not host.is_up:
@@ -175,8 +177,7 @@ class World:
         for member in list(self.members.values()):
             member.slowness = 1.0
             member.wake()
-        for group in self._groups.values():
-            group.retry()
+        self._retry()
         if not self.coordinator.is_up:
             self._restart(self.coordinator.log)
 
@@ -195,6 +196,11 @@ class World:
         elif fault.kind is Kind.SLOW:
             for member in self._members_of(fault.slots):
                 member.slowness = self.rng.choice((3.0, 10.0))
+        elif fault.kind is Kind.DEAF:
+            for member in self._members_of(fault.slots):
+                self.deaf.add(member.id)
+                if fault.seconds:
+                    self.loop.after(fault.seconds, lambda member=member: self._let_hear([member.id]))  # type: ignore[misc]
         elif fault.kind is Kind.CRASH:
             for host in hosts:
                 if host.is_up:
@@ -228,6 +234,13 @@ class World:
     def _join_sides(self, hosts: list[Host]) -> None:
         for host in hosts:
             self._sides.pop(host.name, None)
+        self._retry()
+
+    def _let_hear(self, members: Iterable[MemberId]) -> None:
+        self.deaf.difference_update(members)
+        self._retry()
+
+    def _retry(self) -> None:
         for group in self._groups.values():
             group.retry()
 
