@@ -3,9 +3,9 @@
     python -m bench.ft [--contestants pycomms,torchft,...] [--workers 4] [--kills 20] [--json FILE]
     python -m bench.ft --report FILE [FILE ...]
 
-One training of each contestant after the other. In each, workers are killed (or stopped), one at a time, at random
-moments of a step; each time the benchmark waits until another has taken its place and trains. bench/README.md says what
-is measured.
+In rounds: in each, one training of each contestant after the other. In each of these, workers are killed (or stopped),
+one at a time, at random moments of a step; each time the benchmark waits until another has taken its place and trains.
+bench/README.md says what is measured.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--contestants", type=_names, default=("pycomms",), help=", ".join(CONTESTANTS))
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--kills", type=int, default=20, help="of each contestant")
+    parser.add_argument("--rounds", type=int, default=4, help="that the kills of each contestant are spread over")
     parser.add_argument("--step-ms", type=float, default=10.0)
     parser.add_argument(
         "--compute", choices=("burn", "wait"), default="burn", help="whether a step burns its core or waits"
@@ -69,10 +70,15 @@ def _names(text: str) -> tuple[str, ...]:
     return chosen
 
 
-def trials(contestant: str, arguments: argparse.Namespace) -> Iterator[Trial]:
-    """All of one contestant, in one job; a job that cannot go on is a trial that has failed, and the next is begun."""
-    dice = random.Random(arguments.seed)
-    left = arguments.kills
+def turns(arguments: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """Each contestant once in each round, and how many kills it has there."""
+    for number in range(arguments.rounds):
+        for contestant in arguments.contestants:
+            yield contestant, (arguments.kills + number) // arguments.rounds
+
+
+def trials(contestant: str, left: int, dice: random.Random, arguments: argparse.Namespace) -> Iterator[Trial]:
+    """In one job; a job that cannot go on is a trial that has failed, and the next is begun."""
     while left:
         with tempfile.TemporaryDirectory(prefix="bench-ft-") as folder:
             job = CONTESTANTS[contestant](Path(folder), arguments)
@@ -123,15 +129,17 @@ def await_(job: Job, log: Log, within: float, what: str, found: Callable[[], Any
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     found: list[Trial] = []
+    dice = {contestant: random.Random(arguments.seed) for contestant in arguments.contestants}
     try:
-        for contestant in arguments.contestants:
-            for number, trial in enumerate(trials(contestant, arguments)):
+        for contestant, kills in turns(arguments):
+            for trial in trials(contestant, kills, dice[contestant], arguments):
                 found.append(trial)
+                number = sum(one.contestant == contestant for one in found)
                 text = trial.failure or f"{1e3 * trial.to_next_step:.1f} ms, all in {trial.to_full_strength:.1f} s"
-                print(f"{contestant}, kill {number + 1}: {text}", file=sys.stderr, flush=True)
+                print(f"{contestant}, kill {number}: {text}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         print("interrupted: what follows is what was measured so far", file=sys.stderr)
-    shown = ("workers", "step_ms", "compute", "megabytes", "spares", "seed")
+    shown = ("workers", "rounds", "step_ms", "compute", "megabytes", "spares", "seed")
     return {
         "format": 1,
         "started": started,
