@@ -14,7 +14,7 @@ VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
 .PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank ft chaos chaos-tests multihost emulator cuda gpu upstream-part upstream \
-        bench docs proto format tidy clean
+        bench docs site doc-programs proto format tidy clean
 .NOTPARALLEL:
 
 help:
@@ -33,6 +33,8 @@ help:
 	@echo "make upstream   torch's own distributed suite, whole, at 2 and 3 ranks (10 minutes)"
 	@echo "make bench      us, gloo and the MPIs, interleaved"
 	@echo "make docs       the generated pages of docs/"
+	@echo "make site       the documentation as a site, in out/site"
+	@echo "make doc-programs  what the pages show: programs and commands"
 	@echo "make proto      what members and coordinator say, after a change of messages.proto"
 	@echo "make format     clang-format and ruff, in place"
 	@echo "make tidy       clang-tidy on what has no torch in it"
@@ -55,7 +57,7 @@ demo: setup
 	$(PY) examples/demo.py
 
 # Each step prints its own summary; the first that fails ends the run.
-test: unit cpp-test multirank ft multihost emulator cuda upstream-part
+test: unit cpp-test multirank ft multihost emulator cuda upstream-part site doc-programs
 	$(say) "all tests passed"
 
 # They only compute: on all cores at once. The other stages have tests that measure how soon something is noticed.
@@ -124,6 +126,17 @@ bench: setup
 
 docs: setup
 	$(PY) docs/generate_env.py
+
+# What the pages show: every block of Python runs, every command line is one that there is.
+doc-programs: setup
+	$(say) "the programs and commands of the documentation"
+	$(PY) -m pytest -q --numprocesses 2 --dist worksteal tests/docs
+
+# The pages with the reference, as a site. Any warning, such as of a link that leads nowhere, fails.
+site: setup
+	$(say) "the documentation, to out/site"
+	$(PIP) install -r docs/requirements.txt
+	$(PY) -m sphinx --fail-on-warning --keep-going --quiet -d out/site-cache docs out/site
 
 proto: setup
 	$(PY) -m tests.ft.wire.generate

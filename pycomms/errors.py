@@ -1,4 +1,4 @@
-"""What a collective can raise.
+"""What a collective can raise::
 
     torch.distributed.DistBackendError
     └── PycommsError

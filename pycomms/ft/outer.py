@@ -21,7 +21,7 @@ from pycomms.ft._state import Stateful
 
 
 class LocalSGD:
-    """The outer step is the average of the members' parameters.
+    """The outer step is the average of the members' parameters::
 
         session = ft.Session(model, optimizer, sampler=sampler, outer=ft.LocalSGD(every=50))
         for step in session.steps(until=200):

@@ -40,7 +40,7 @@ _PROGRESS_EVERY = 1.0  # s
 
 
 class Session:
-    """A training of which every member has the same state, kept alive by those who are left.
+    """A training of which every member has the same state, kept alive by those who are left::
 
         session = ft.Session(model, optimizer, sampler=sampler, min_ranks=2)
         for step in session.steps(until=10_000):

@@ -1,4 +1,4 @@
-"""One-sided windows: memory of a rank that the other ranks read, write and update without its taking part.
+"""One-sided windows: memory of a rank that the other ranks read, write and update without its taking part::
 
     win = rma.Window(torch.zeros(1024))         # on every rank
     win.put(torch.ones(16), peer=1, offset=64)  # into the memory of rank 1
