@@ -51,6 +51,7 @@ class Kind:
         on_operation: concerns the operation at which it is triggered, so it needs one.
         in_program: happens in the thread that trains, which is in no operation then: it cannot be inside of one.
         on_service: may also be done to the coordinator or the agent.
+        on_both_sides: one of its ranks comes to it, and all of them suffer, and `others` as well.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Kind:
     on_operation: bool = False
     in_program: bool = False
     on_service: bool = False
+    on_both_sides: bool = False
 
 
 _FOR = Setting(name="for", form=Form.SECONDS, default=1.0, what="how long; 0: for good")
@@ -158,6 +160,16 @@ KINDS: dict[str, Kind] = {
             effect=Effect.NETWORK,
             what="nothing comes in over TCP: the kernel drops what arrives",
             settings=(_FOR, _PEERS),
+        ),
+        Kind(
+            name="partition",
+            effect=Effect.NETWORK,
+            what="its ranks and others do not hear each other over TCP, nor do those that are started meanwhile",
+            settings=(
+                _FOR,
+                Setting(name="others", form=Form.RANKS, default=[], what="the other side; empty: all but its ranks"),
+            ),
+            on_both_sides=True,
         ),
         Kind(
             name="loss",

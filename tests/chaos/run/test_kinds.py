@@ -105,6 +105,14 @@ def test_what_comes_in_is_lost(tmp_path: Path, kind: str, settings: dict[str, An
     assert events(ran, "step")[-1]["step"] == 40
 
 
+def test_two_sides_do_not_hear_each_other(tmp_path: Path) -> None:
+    ran = run(tmp_path, plan("partition", {"for": 0.4}), job(port=free_port()))
+    assert ran.code == 0
+    assert pause(ran) > 0.3
+    assert [len(events(ran, kind, rank)) for kind in ("fault", "over") for rank in (0, 1)] == [1] * 4
+    assert events(ran, "step")[-1]["step"] == 40
+
+
 def test_connections_are_reset(tmp_path: Path) -> None:
     ran = run(tmp_path, plan("reset", {}, outcome="fails"), job(port=free_port()))
     assert ran.said("outcome") == "exit code 3"

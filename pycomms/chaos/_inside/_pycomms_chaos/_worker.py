@@ -164,7 +164,7 @@ class Worker:
         if answer.get("again"):
             watch.is_over = False
         if answer.get("yes"):
-            self._act(watch.number, {**watch.fault, "pids": answer.get("pids", [])}, operation)
+            self._act(watch.number, {**watch.fault, "pids": answer.get("pids")}, operation)
 
     def _act(self, number: int, fault: dict[str, Any], operation: Operation | None) -> None:
         try:

@@ -1,0 +1,85 @@
+"""The TCP sockets of this process, and who is at their other end. From /proc: no root, and no word to the program."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+
+class Duplicate(socket.socket):
+    """Of a socket that the program has open as `number`. To be closed soon: whoever kept it would keep the program from
+    closing the connection."""
+
+    number = -1
+
+    @property
+    def inode(self) -> int:
+        """Whose number is used again tells by it that it is another one."""
+        return os.fstat(self.fileno()).st_ino
+
+    @property
+    def is_listening(self) -> bool:
+        return bool(self.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """There and here. Raises OSError where it is not connected."""
+        return self.getpeername()[1], self.getsockname()[1]
+
+
+def own() -> Iterator[Duplicate]:
+    """Each is closed behind its turn."""
+    for path in list(Path("/proc/self/fd").iterdir()):
+        with suppress(OSError), _duplicate(int(path.name)) as one:
+            if one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM:
+                yield one
+
+
+def _duplicate(number: int) -> Duplicate:
+    """Raises OSError where that is no socket."""
+    copy = os.dup(number)
+    try:
+        found = Duplicate(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
+    found.number = number
+    return found
+
+
+class Peers:
+    """Who is at the other end of a connection."""
+
+    def __init__(self, pids: list[int] | None) -> None:
+        """pids: processes of this host; None: whoever it is."""
+        self.are_all = pids is None
+        self._pids = pids or []
+        self._ports: set[tuple[int, int]] = set()
+
+    def look(self) -> None:
+        """Which connections they have at this moment."""
+        self._ports = {ports for pid in self._pids for ports in _ends(pid)}
+
+    def have(self, one: Duplicate) -> bool:
+        try:
+            return self.are_all or one.ports in self._ports
+        except OSError:
+            return False
+
+
+def _ends(pid: int) -> Iterator[tuple[int, int]]:
+    """Ports here and there of a process's connections."""
+    held = set()
+    with suppress(OSError):  # it has ended
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                held.add(str(path.readlink()))
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if f"socket:[{fields[9]}]" in held:
+                    yield int(fields[1].rpartition(":")[2], 16), int(fields[2].rpartition(":")[2], 16)
