@@ -183,6 +183,27 @@ KINDS: dict[str, Kind] = {
             what="TCP sends so many bytes per second and no more",
             settings=(_FOR, Setting(name="rate", form=Form.COUNT, default=100_000, what="bytes per second"), _PEERS),
         ),
+        Kind(
+            name="delay",
+            effect=Effect.NETWORK,
+            what="what comes in and goes out over TCP is late",
+            settings=(_FOR, Setting(name="delay", form=Form.SECONDS, default=0.05, what="how late, each way"), _PEERS),
+        ),
+        Kind(
+            name="corrupt",
+            effect=Effect.DATA,
+            what="one bit of what comes in over TCP is another",
+            settings=(
+                Setting(
+                    name="part",
+                    form=Form.CHOICE,
+                    default="payload",
+                    choices=("payload", "header"),
+                    what="payload: amid the next long message; header: at the beginning of the next one",
+                ),
+                _PEERS,
+            ),
+        ),
         Kind(name="reset", effect=Effect.NETWORK, what="TCP connections are ended", settings=(_PEERS,)),
         Kind(
             name="no-dumps",

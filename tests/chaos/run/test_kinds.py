@@ -105,6 +105,19 @@ def test_what_comes_in_is_lost(tmp_path: Path, kind: str, settings: dict[str, An
     assert events(ran, "step")[-1]["step"] == 40
 
 
+def test_what_comes_in_is_late(tmp_path: Path) -> None:
+    ran = run(tmp_path, plan("delay", {"delay": 0.1, "for": 0.3}), job(port=free_port()))
+    assert ran.code == 0
+    assert pause(ran) > 0.09
+    assert events(ran, "over")
+
+
+def test_what_comes_in_is_another(tmp_path: Path) -> None:
+    ran = run(tmp_path, plan("corrupt", {"part": "header"}), job(port=free_port()))
+    assert ran.code == 0
+    assert [one["text"] for one in events(ran, "note")] == ["heard b'h'"]
+
+
 def test_two_sides_do_not_hear_each_other(tmp_path: Path) -> None:
     ran = run(tmp_path, plan("partition", {"for": 0.4}), job(port=free_port()))
     assert ran.code == 0

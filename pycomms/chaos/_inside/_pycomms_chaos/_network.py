@@ -1,8 +1,8 @@
-"""Faults of TCP connections, done to this process's own sockets by the kernel: no root, no proxy.
+"""Faults of TCP connections, done to this process's own sockets: by the kernel where it can (no root), else by a proxy.
 
 Loss and cuts are filters (classic BPF) on the sockets: what they refuse is lost as if it had not arrived, and TCP does
 what it does then. They concern what comes in, so a cut of one rank is one-way towards it, and its acknowledgements go
-on; a partition is a cut of both sides.
+on; a partition is a cut of both sides. What is late or spoilt is led through a thread of ours (`_proxy.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ._proxy import Proxy
 from ._sockets import Duplicate, Peers, own
 
 Undo = Callable[[], None]
@@ -38,6 +39,8 @@ _WITHOUT_PAYLOAD = (
 _AGAIN_S = 0.02
 """How often it is looked for new connections."""
 _NONE = "the process has no such TCP connection; within a host ranks use shared memory"
+_PAYLOAD_B = 1024
+"""What has come at once and is longer is more than headers."""
 _UNLIMITED = 0xFFFFFFFF
 
 
@@ -70,8 +73,9 @@ class _Held:
             if inode in self._done:
                 continue
             if self._peers.have(one):
-                self._do(one)
-                self._done.add(inode)
+                with suppress(OSError):  # not yet, or never
+                    self._do(one)
+                    self._done.add(inode)
             elif self._meanwhile is not None:
                 self._keep_apart(one, self._meanwhile)
 
@@ -148,10 +152,62 @@ def _reset(fault: dict[str, Any]) -> None:
         raise NoConnectionsError(_NONE)
 
 
+_proxies: dict[int, Proxy] = {}  # by the inode of what leads to the others
+
+
+def _proxy_of(one: Duplicate) -> Proxy:
+    """Raises OSError where there can be none."""
+    found = _proxies.get(one.inode)
+    if found is None:
+        found = _proxies[one.inode] = Proxy(one)
+    return found
+
+
+def _delay(fault: dict[str, Any]) -> Undo:
+    def late(seconds: float) -> Change:
+        def change(one: Duplicate) -> None:
+            _proxy_of(one).delay = seconds
+
+        return change
+
+    def back(one: Duplicate) -> None:
+        if one.inode in _proxies:
+            _proxies[one.inode].delay = 0.0
+
+    return _Held(_peers(fault), late(fault["delay"]), back).end
+
+
+def _corrupt(fault: dict[str, Any]) -> None:
+    """One bit, of what comes first over any of the connections that there are."""
+    flipping = threading.Lock()  # whoever has it for good has flipped
+
+    def payload(data: bytearray) -> None:
+        if len(data) >= _PAYLOAD_B and flipping.acquire(blocking=False):
+            data[len(data) // 2] ^= 0x10
+
+    def header(data: bytearray) -> None:
+        if flipping.acquire(blocking=False):
+            data[0] ^= 0x10
+
+    spoil = {"payload": payload, "header": header}[fault["part"]]
+    peers = _peers(fault)
+    peers.look()
+    has_any = False
+    for one in own():
+        with suppress(OSError):
+            if peers.have(one):
+                _proxy_of(one).spoil = spoil
+                has_any = True
+    if not has_any:
+        raise NoConnectionsError(_NONE)
+
+
 ACTS: dict[str, Callable[[dict[str, Any]], Undo | None]] = {
     "cut": _cut,
     "partition": _cut,
     "loss": _lose,
     "limit": _limit,
+    "delay": _delay,
+    "corrupt": _corrupt,
     "reset": _reset,
 }

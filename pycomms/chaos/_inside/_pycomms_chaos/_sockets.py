@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+hidden: set[int] = set()
+"""Inodes of those that are ours, and not the program's way to others."""
+
 
 class Duplicate(socket.socket):
     """Of a socket that the program has open as `number`. To be closed soon: whoever kept it would keep the program from
@@ -34,7 +37,11 @@ def own() -> Iterator[Duplicate]:
     """Each is closed behind its turn."""
     for path in list(Path("/proc/self/fd").iterdir()):
         with suppress(OSError), _duplicate(int(path.name)) as one:
-            if one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM:
+            if (
+                one.family in (socket.AF_INET, socket.AF_INET6)
+                and one.type == socket.SOCK_STREAM
+                and one.inode not in hidden
+            ):
                 yield one
 
 
