@@ -75,6 +75,13 @@ _SIDE = Setting(
 )
 _PEERS = Setting(name="peers", form=Form.RANKS, default=[], what="connections to these ranks only; empty: to all")
 
+_STORE = Setting(
+    name="store",
+    form=Form.FLAG,
+    default=False,
+    what="true: only its connection to the store at MASTER_PORT, by which ranks find each other",
+)
+
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
@@ -159,7 +166,7 @@ KINDS: dict[str, Kind] = {
             name="cut",
             effect=Effect.NETWORK,
             what="nothing comes in over TCP: the kernel drops what arrives",
-            settings=(_FOR, _PEERS),
+            settings=(_FOR, _PEERS, _STORE),
         ),
         Kind(
             name="partition",
@@ -175,13 +182,18 @@ KINDS: dict[str, Kind] = {
             name="loss",
             effect=Effect.NETWORK,
             what="a share of what comes in over TCP is lost",
-            settings=(_FOR, Setting(name="share", form=Form.SHARE, default=0.1, what="of the packets"), _PEERS),
+            settings=(_FOR, Setting(name="share", form=Form.SHARE, default=0.1, what="of the packets"), _PEERS, _STORE),
         ),
         Kind(
             name="limit",
             effect=Effect.NETWORK,
             what="TCP sends so many bytes per second and no more",
-            settings=(_FOR, Setting(name="rate", form=Form.COUNT, default=100_000, what="bytes per second"), _PEERS),
+            settings=(
+                _FOR,
+                Setting(name="rate", form=Form.COUNT, default=100_000, what="bytes per second"),
+                _PEERS,
+                _STORE,
+            ),
         ),
         Kind(
             name="delay",
@@ -204,7 +216,7 @@ KINDS: dict[str, Kind] = {
                 _PEERS,
             ),
         ),
-        Kind(name="reset", effect=Effect.NETWORK, what="TCP connections are ended", settings=(_PEERS,)),
+        Kind(name="reset", effect=Effect.NETWORK, what="TCP connections are ended", settings=(_PEERS, _STORE)),
         Kind(
             name="no-dumps",
             effect=Effect.RESOURCE,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pycomms.chaos._inside._pycomms_chaos import _network, _sockets
+from pycomms.chaos._inside._pycomms_chaos._errors import NotPossibleError
 from pycomms.chaos._inside._pycomms_chaos._sockets import Duplicate, Peers
 
 PATIENCE_S = 20.0
@@ -54,9 +55,9 @@ def test_looking_leaves_no_descriptor_open() -> None:
 
 
 def test_where_there_is_no_connection_nothing_can_be_done() -> None:
-    with pytest.raises(_network.NoConnectionsError):
+    with pytest.raises(NotPossibleError):
         _network._Held(Peers([NOBODY]), lambda one: None, lambda one: None)
-    with pytest.raises(_network.NoConnectionsError):
+    with pytest.raises(NotPossibleError):
         _network.ACTS["cut"]({"pids": []})  # nobody is there of those that it concerns: that is not all
 
 
@@ -70,6 +71,33 @@ def test_a_cut_ends() -> None:
             take_back()
             there.settimeout(PATIENCE_S)
             assert there.recv(4) == b"lost"  # TCP has sent it again
+
+
+def test_the_store_is_found_by_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as other:
+        monkeypatch.setenv("MASTER_PORT", str(server.getsockname()[1]))
+        monkeypatch.setattr(_network, "_STORE_S", 0.05)
+        take_back = _network.ACTS["limit"]({"pids": None, "store": True, "rate": 1000, "for": 0.01})
+        assert take_back is not None
+        with pytest.raises(NotPossibleError, match="no connection to a store at MASTER_PORT"):
+            take_back()  # nobody has connected meanwhile
+        with socket.create_connection(server.getsockname()) as here, socket.create_connection(other.getsockname()):
+            there, _ = server.accept()
+            with there:
+                take_back = _network.ACTS["cut"]({"pids": None, "store": True, "for": 0.01})
+                assert take_back is not None
+                theirs, _ = other.accept()
+                with theirs:
+                    there.sendall(b"lost")
+                    here.settimeout(0.05)
+                    with pytest.raises(TimeoutError):
+                        here.recv(4)
+                    take_back()
+                    here.settimeout(PATIENCE_S)
+                    assert here.recv(4) == b"lost"
+    monkeypatch.delenv("MASTER_PORT")
+    with pytest.raises(NotPossibleError, match="no connection to a store"):
+        _network.ACTS["reset"]({"pids": None, "store": True})
 
 
 def test_who_connects_while_it_is_cut_off_is_not_heard_for_a_moment() -> None:

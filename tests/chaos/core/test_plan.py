@@ -135,5 +135,10 @@ def test_ranks_that_a_plan_leaves_open_are_the_seeds(seed: int) -> None:
     assert set(settled) <= set(range(4))
 
 
+def test_who_draws_faults_of_the_network_means_all_connections() -> None:
+    drawn = [fault for seed in range(30) for fault in draw_plan(seed, 4, ["cut", "reset"]).faults]
+    assert not any(fault.settings["store"] for fault in drawn)
+
+
 def test_different_seeds_are_different_plans() -> None:
     assert len({to_toml(draw_plan(seed, 4, SURVIVABLE)).partition("[expect]")[2] for seed in range(30)}) > 25

@@ -32,6 +32,12 @@ def attempt() -> int:
     return int(value) if value.isdecimal() else 0
 
 
+def store_port() -> int:
+    """Of the store by which ranks find each other; 0: nobody has said."""
+    value = os.environ.get("MASTER_PORT", "")
+    return int(value) if value.isdecimal() else 0
+
+
 def dump_folder() -> Path | None:
     """Of the flight recorder."""
     value = os.environ.get("PYCOMMS_FR_DUMP_DIR", "")

@@ -11,10 +11,13 @@ import ctypes
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from . import _environment
+from ._errors import NotPossibleError
 from ._proxy import Proxy
 from ._sockets import Duplicate, Peers, own
 
@@ -36,16 +39,15 @@ _WITHOUT_PAYLOAD = (
     _KEEP,
     _DROP,
 )
-_AGAIN_S = 0.02
-"""How often it is looked for new connections."""
+_AGAIN_S, _SOON_S = 0.02, 0.001
+"""How often it is looked for new connections, and for the first."""
+_NO_STORE = "the process has no connection to a store at MASTER_PORT"
 _NONE = "the process has no such TCP connection; within a host ranks use shared memory"
+_STORE_S = 10.0
+"""After it was asked for its group, a process has connected to the store by then, or never does."""
 _PAYLOAD_B = 1024
 """What has come at once and is longer is more than headers."""
 _UNLIMITED = 0xFFFFFFFF
-
-
-class NoConnectionsError(Exception):
-    """There is nothing to be done anything to."""
 
 
 class _Held:
@@ -55,15 +57,16 @@ class _Held:
         self, peers: Peers, do: Change, undo: Change, *, meanwhile: Change | None = None, waits: bool = False
     ) -> None:
         """meanwhile: is done to who listens, and so to what it accepts, until it is known who that is.
-        waits: for the first, too. Raises NoConnectionsError."""
+        waits: for the first, too. Raises NotPossibleError."""
         self._peers, self._do, self._undo = peers, do, undo
         self._meanwhile = None if peers.are_all else meanwhile
         self._is_over = threading.Event()
         self._looking = threading.Lock()
         self._done: set[int] = set()  # inodes
+        self.found_at = 0.0
         self._look()
         if not self._done and not waits:
-            raise NoConnectionsError(_NONE)
+            raise NotPossibleError(_NONE)
         threading.Thread(target=self._watch, name="pycomms-chaos-net", daemon=True).start()
 
     def _look(self) -> None:
@@ -76,6 +79,7 @@ class _Held:
                 with suppress(OSError):  # not yet, or never
                     self._do(one)
                     self._done.add(inode)
+                    self.found_at = self.found_at or time.monotonic()
             elif self._meanwhile is not None:
                 self._keep_apart(one, self._meanwhile)
 
@@ -90,7 +94,7 @@ class _Held:
                 self._undo(one)
 
     def _watch(self) -> None:
-        while not self._is_over.wait(_AGAIN_S):
+        while not self._is_over.wait(_AGAIN_S if self._done else _SOON_S):
             with suppress(OSError), self._looking:  # no descriptor is free at this moment
                 if not self._is_over.is_set():
                     self._look()
@@ -119,25 +123,46 @@ def _detach(one: Duplicate) -> None:
 
 
 def _peers(fault: dict[str, Any]) -> Peers:
-    return Peers(fault.get("pids"))
+    """Raises NotPossibleError."""
+    port = _environment.store_port() if fault.get("store") else 0
+    if fault.get("store") and not port:
+        raise NotPossibleError(_NO_STORE)
+    return Peers(fault.get("pids"), port)
+
+
+def _held(fault: dict[str, Any], do: Change, undo: Change, meanwhile: Change | None = None) -> Undo:
+    """A connection to the store is waited for, and the fault lasts from then on: it is made in the same call that needs
+    it."""
+    if not fault.get("store"):
+        return _Held(_peers(fault), do, undo, meanwhile=meanwhile, waits=fault.get("waits", False)).end
+    held = _Held(_peers(fault), do, undo, meanwhile=meanwhile, waits=True)
+    give_up_at = time.monotonic() + _STORE_S
+
+    def end() -> None:
+        while (now := time.monotonic()) < (held.found_at + fault["for"] if held.found_at else give_up_at):
+            time.sleep(min(_AGAIN_S, give_up_at - now) if not held.found_at else held.found_at + fault["for"] - now)
+        held.end()
+        if not held.found_at:
+            raise NotPossibleError(_NO_STORE)
+
+    return end
 
 
 def _cut(fault: dict[str, Any]) -> Undo:
-    waits = fault.get("waits", False)
-    return _Held(_peers(fault), _filter(_DROP), _detach, meanwhile=_filter(*_WITHOUT_PAYLOAD), waits=waits).end
+    return _held(fault, _filter(_DROP), _detach, _filter(*_WITHOUT_PAYLOAD))
 
 
 def _lose(fault: dict[str, Any]) -> Undo:
     least = min(int(fault["share"] * 2**32), 2**32 - 1)
     program = (_LOAD_RANDOM, (_JUMP_IF_AT_LEAST, 1, 0, least), _DROP, _KEEP)
-    return _Held(_peers(fault), _filter(*program), _detach).end
+    return _held(fault, _filter(*program), _detach)
 
 
 def _limit(fault: dict[str, Any]) -> Undo:
     def pace(rate: int) -> Change:
         return lambda one: one.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("I", rate))
 
-    return _Held(_peers(fault), pace(fault["rate"]), pace(_UNLIMITED)).end
+    return _held(fault, pace(fault["rate"]), pace(_UNLIMITED))
 
 
 def _reset(fault: dict[str, Any]) -> None:
@@ -149,7 +174,7 @@ def _reset(fault: dict[str, Any]) -> None:
             one.shutdown(socket.SHUT_RDWR)
             ended += 1
     if not ended:
-        raise NoConnectionsError(_NONE)
+        raise NotPossibleError(_NONE)
 
 
 _proxies: dict[int, Proxy] = {}  # by the inode of what leads to the others
@@ -174,7 +199,7 @@ def _delay(fault: dict[str, Any]) -> Undo:
         if one.inode in _proxies:
             _proxies[one.inode].delay = 0.0
 
-    return _Held(_peers(fault), late(fault["delay"]), back).end
+    return _held(fault, late(fault["delay"]), back)
 
 
 def _corrupt(fault: dict[str, Any]) -> None:
@@ -199,7 +224,7 @@ def _corrupt(fault: dict[str, Any]) -> None:
                 _proxy_of(one).spoil = spoil
                 has_any = True
     if not has_any:
-        raise NoConnectionsError(_NONE)
+        raise NotPossibleError(_NONE)
 
 
 ACTS: dict[str, Callable[[dict[str, Any]], Undo | None]] = {

@@ -60,19 +60,23 @@ def _duplicate(number: int) -> Duplicate:
 class Peers:
     """Who is at the other end of a connection."""
 
-    def __init__(self, pids: list[int] | None) -> None:
-        """pids: processes of this host; None: whoever it is."""
-        self.are_all = pids is None
-        self._pids = pids or []
+    def __init__(self, pids: list[int] | None, port: int = 0) -> None:
+        """pids: processes of this host; None: whoever it is. port: only who is there, or has come to us there."""
+        self.are_all = pids is None and not port
+        self._pids = pids
+        self._port = port
         self._ports: set[tuple[int, int]] = set()
 
     def look(self) -> None:
         """Which connections they have at this moment."""
-        self._ports = {ports for pid in self._pids for ports in _ends(pid)}
+        self._ports = {ports for pid in self._pids or () for ports in _ends(pid)}
 
     def have(self, one: Duplicate) -> bool:
         try:
-            return self.are_all or one.ports in self._ports
+            if self.are_all:
+                return True
+            ports = one.ports
+            return (self._pids is None or ports in self._ports) and (not self._port or self._port in ports)
         except OSError:
             return False
 
