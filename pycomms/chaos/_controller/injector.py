@@ -7,29 +7,35 @@ import math
 import signal
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from pycomms.chaos._controller.desk import Desk, Member
 from pycomms.chaos._controller.journal import Journal
 from pycomms.chaos._controller.processes import Target
+from pycomms.chaos._controller.room import Displaced, Limited
 from pycomms.chaos.core.plan import Fault, Plan, sides
 
 Service = Callable[[str], "Target | None"]
 """The process of the coordinator or the agent, at this moment."""
+Whereto = Callable[[str], "Path | None"]
+"""The folder to which the coordinator or the agent writes; of "": the workers."""
 
 
 class Injector:
     """For one event loop."""
 
-    def __init__(self, plan: Plan, desk: Desk, journal: Journal, service: Service) -> None:
+    def __init__(self, plan: Plan, desk: Desk, journal: Journal, service: Service, whereto: Whereto) -> None:
         self._plan = plan
         self._desk = desk
         self._journal = journal
         self._service = service
+        self._whereto = whereto
         self._left = {
             (number, rank): fault.times for number, fault in enumerate(plan.faults) for rank in _who_triggers(fault)
         }
         self._frozen: set[Target] = set()
+        self._taken: set[Limited | Displaced] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._awaited: list[tuple[int, int, str]] = []  # fault, rank, where
         self._has_begun = False
@@ -87,6 +93,9 @@ class Injector:
             task.cancel()
         for target in self._frozen:
             target.send(signal.SIGCONT)
+        for taken in self._taken:
+            taken.end()
+        self._taken.clear()
 
     async def _by_time(self, number: int, fault: Fault, seconds: float) -> None:
         for _ in range(fault.times):
@@ -159,6 +168,31 @@ class Injector:
                 self._spawn(self._thaw(number, target, settings["for"]))
         elif fault.kind == "starve":
             self._spawn(self._starve(number, target, settings))
+        elif fault.kind in ("no-room", "no-folder"):
+            self._take(number, fault, target)
+
+    def _take(self, number: int, fault: Fault, target: Target) -> None:
+        try:
+            taken = Limited(target.pid) if fault.kind == "no-room" else self._displaced(fault.process)
+        except OSError as error:
+            self._journal.write("not-injected", fault=number, why=str(error))
+            return
+        self._taken.add(taken)
+        if fault.settings["for"]:
+            self._spawn(self._give_back(number, taken, target.pid, float(cast("float", fault.settings["for"]))))
+
+    def _displaced(self, process: str) -> Displaced:
+        """Raises OSError."""
+        folder = self._whereto(process)
+        if folder is None:
+            raise FileNotFoundError(f"nobody has said to which folder the {process} writes")
+        return Displaced(folder)
+
+    async def _give_back(self, number: int, taken: Limited | Displaced, pid: int, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._taken.discard(taken)
+        taken.end()
+        self._journal.write("over", fault=number, pid=pid)
 
     async def _thaw(self, number: int, target: Target, seconds: float) -> None:
         await asyncio.sleep(seconds)

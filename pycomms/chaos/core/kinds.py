@@ -226,8 +226,18 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="no-room",
             effect=Effect.RESOURCE,
-            what="neither files nor shared memory can grow any more (RLIMIT_FSIZE)",
+            what="neither files nor shared memory can grow any more (RLIMIT_FSIZE), nor of what it starts",
             settings=(_FOR,),
+            inside=False,
+            on_service=True,
+        ),
+        Kind(
+            name="no-folder",
+            effect=Effect.RESOURCE,
+            what="a file is where a folder was: of all workers' records, the agent's logs or the coordinator's state",
+            settings=(_FOR,),
+            inside=False,
+            on_service=True,
         ),
         Kind(
             name="descriptors",

@@ -39,6 +39,11 @@ def plan(kind: str, settings: dict[str, Any], at: str = "step = 20", outcome: st
     """
 
 
+def run_in(folder: Path, text: str, command: list[str]) -> Ran:
+    folder.mkdir()
+    return run(folder, text, command)
+
+
 def events(ran: Ran, kind: str, rank: int = 1) -> list[dict[str, Any]]:
     told = map(json.loads, (ran.folder / "events.jsonl").read_text().splitlines())
     return [one for one in told if one["kind"] == kind and one.get("rank") == rank]
@@ -142,6 +147,14 @@ def test_descriptors_run_out(tmp_path: Path) -> None:
     ran = run(tmp_path, plan("descriptors", {"for": 0.1}), job())
     assert ran.code == 0
     assert {one["text"] for one in events(ran, "note")} == {"Too many open files"}
+
+
+def test_files_cannot_grow_and_folders_are_gone_for_a_while(tmp_path: Path) -> None:
+    for kind in ("no-room", "no-folder"):
+        ran = run_in(tmp_path / kind, plan(kind, {"for": 0.1}), job())
+        assert ran.code == 0
+        assert len(events(ran, "fault")) == 1
+        assert (ran.folder / "records").is_dir()
 
 
 def test_a_fault_happens_as_often_as_it_should(tmp_path: Path) -> None:

@@ -120,20 +120,12 @@ def _prevent_dumps(worker: Worker, fault: dict[str, Any]) -> Undo:
     return take_back
 
 
-def _leave_no_room(fault: dict[str, Any]) -> Undo:
-    return _limited(resource.RLIMIT_FSIZE, 0)
-
-
 def _take_descriptors(fault: dict[str, Any]) -> Undo:
     probe = os.open(os.devnull, os.O_RDONLY)
     os.close(probe)
-    return _limited(resource.RLIMIT_NOFILE, probe + fault["left"])
-
-
-def _limited(what: int, limit: int) -> Undo:
-    soft, hard = resource.getrlimit(what)
-    resource.setrlimit(what, (limit, hard))
-    return lambda: resource.setrlimit(what, (soft, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (probe + fault["left"], hard))
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 _ACTS: dict[str, Callable[[dict[str, Any]], Undo | None]] = {
@@ -143,6 +135,5 @@ _ACTS: dict[str, Callable[[dict[str, Any]], Undo | None]] = {
     "abort": _abort,
     "oom": _exhaust_memory,
     "hang": _hang,
-    "no-room": _leave_no_room,
     "descriptors": _take_descriptors,
 }
