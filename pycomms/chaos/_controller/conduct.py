@@ -75,6 +75,8 @@ class _Run:
         }
         if self._plan.hosts:
             told["PYCOMMS_CHAOS_HOSTS"] = str(self._plan.hosts)
+        if any(fault.kind == "clock" for fault in self._plan.faults):
+            told["PYCOMMS_CHAOS_CLOCKS"] = "1"
         self._journal.write("begin", command=list(command))
         try:
             self._process = subprocess.Popen(

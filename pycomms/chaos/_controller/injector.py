@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from pycomms.chaos._controller.clocks import Shifted
 from pycomms.chaos._controller.desk import Desk, Member
 from pycomms.chaos._controller.journal import Journal
 from pycomms.chaos._controller.processes import Target
@@ -35,7 +36,7 @@ class Injector:
             (number, rank): fault.times for number, fault in enumerate(plan.faults) for rank in _who_triggers(fault)
         }
         self._frozen: set[Target] = set()
-        self._taken: set[Limited | Displaced] = set()
+        self._taken: set[Limited | Displaced | Shifted] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._awaited: list[tuple[int, int, str]] = []  # fault, rank, where
         self._has_begun = False
@@ -168,12 +169,12 @@ class Injector:
                 self._spawn(self._thaw(number, target, settings["for"]))
         elif fault.kind == "starve":
             self._spawn(self._starve(number, target, settings))
-        elif fault.kind in ("no-room", "no-folder"):
+        elif fault.kind in ("no-room", "no-folder", "clock"):
             self._take(number, fault, target)
 
     def _take(self, number: int, fault: Fault, target: Target) -> None:
         try:
-            taken = Limited(target.pid) if fault.kind == "no-room" else self._displaced(fault.process)
+            taken = self._taken_from(fault, target)
         except OSError as error:
             self._journal.write("not-injected", fault=number, why=str(error))
             return
@@ -181,14 +182,20 @@ class Injector:
         if fault.settings["for"]:
             self._spawn(self._give_back(number, taken, target.pid, float(cast("float", fault.settings["for"]))))
 
-    def _displaced(self, process: str) -> Displaced:
+    def _taken_from(self, fault: Fault, target: Target) -> Limited | Displaced | Shifted:
         """Raises OSError."""
-        folder = self._whereto(process)
+        settings: dict[str, Any] = dict(fault.settings)
+        if fault.kind == "no-room":
+            return Limited(target.pid)
+        if fault.kind == "clock":
+            by = -settings["by"] if settings["back"] else settings["by"]
+            return Shifted(self._desk.door, target.pid, by, whole_host=settings["host"])
+        folder = self._whereto(fault.process)
         if folder is None:
-            raise FileNotFoundError(f"nobody has said to which folder the {process} writes")
+            raise FileNotFoundError(f"nobody has said to which folder the {fault.process} writes")
         return Displaced(folder)
 
-    async def _give_back(self, number: int, taken: Limited | Displaced, pid: int, seconds: float) -> None:
+    async def _give_back(self, number: int, taken: Limited | Displaced | Shifted, pid: int, seconds: float) -> None:
         await asyncio.sleep(seconds)
         self._taken.discard(taken)
         taken.end()

@@ -20,6 +20,7 @@ class Effect(Enum):
     NETWORK = "network"  # others do not hear of it for a while
     SERVICE = "service"  # coordinator or agent: workers train on
     RESOURCE = "resource"  # what it wants to open or write fails
+    CLOCK = "clock"  # its time of day is wrong; nobody may die of that
 
 
 class Form(Enum):
@@ -236,6 +237,24 @@ KINDS: dict[str, Kind] = {
             effect=Effect.RESOURCE,
             what="a file is where a folder was: of all workers' records, the agent's logs or the coordinator's state",
             settings=(_FOR,),
+            inside=False,
+            on_service=True,
+        ),
+        Kind(
+            name="clock",
+            effect=Effect.CLOCK,
+            what="the time of day jumps, as Python's time.time() says it",
+            settings=(
+                Setting(name="for", form=Form.SECONDS, default=0.0, what="how long; 0: for good"),
+                Setting(name="by", form=Form.SECONDS, default=3600.0, what="how far"),
+                Setting(name="back", form=Form.FLAG, default=False, what="true: backwards"),
+                Setting(
+                    name="host",
+                    form=Form.FLAG,
+                    default=False,
+                    what="true: for all processes of the job, those too that are started later",
+                ),
+            ),
             inside=False,
             on_service=True,
         ),

@@ -149,11 +149,12 @@ def test_descriptors_run_out(tmp_path: Path) -> None:
     assert {one["text"] for one in events(ran, "note")} == {"Too many open files"}
 
 
-def test_files_cannot_grow_and_folders_are_gone_for_a_while(tmp_path: Path) -> None:
-    for kind in ("no-room", "no-folder"):
+def test_what_is_taken_from_a_process_is_given_back(tmp_path: Path) -> None:
+    for kind in ("no-room", "no-folder", "clock"):
         ran = run_in(tmp_path / kind, plan(kind, {"for": 0.1}), job())
         assert ran.code == 0
         assert len(events(ran, "fault")) == 1
+        assert not events(ran, "not-injected")
         assert (ran.folder / "records").is_dir()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 DOOR = "PYCOMMS_CHAOS"
 HOSTS = "PYCOMMS_CHAOS_HOSTS"
+CLOCKS = "PYCOMMS_CHAOS_CLOCKS"
 
 
 def door() -> Path | None:
@@ -30,6 +31,10 @@ def attempt() -> int:
     """How many processes had the place before."""
     value = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
     return int(value) if value.isdecimal() else 0
+
+
+def clocks_may_jump() -> bool:
+    return os.environ.get(CLOCKS, "") == "1"
 
 
 def store_port() -> int:
