@@ -19,7 +19,7 @@ from pycomms.chaos._controller.desk import Desk, Member
 from pycomms.chaos._controller.folder import Folder
 from pycomms.chaos._controller.injector import Injector
 from pycomms.chaos._controller.journal import Journal
-from pycomms.chaos._controller.processes import Marked, Target
+from pycomms.chaos._controller.processes import Marked, Target, command_of
 from pycomms.chaos.core.plan import Plan
 
 _MARK = "PYCOMMS_CHAOS"
@@ -51,7 +51,7 @@ class _Run:
         self._journal = Journal(folder.events, self._began)
         self._desk = Desk(self._came, self._said, self._went)
         self._marked = Marked(_MARK, str(self._desk.door))
-        self._injector = Injector(plan, self._desk, self._journal, self._service)
+        self._injector = Injector(plan, self._desk, self._journal, self._service, self._whereto)
         self._pids: set[int] = set()
         self._root: Target | None = None
         self._coordinator: Target | None = None  # that is watched
@@ -75,6 +75,8 @@ class _Run:
         }
         if self._plan.hosts:
             told["PYCOMMS_CHAOS_HOSTS"] = str(self._plan.hosts)
+        if any(fault.kind == "clock" for fault in self._plan.faults):
+            told["PYCOMMS_CHAOS_CLOCKS"] = "1"
         self._journal.write("begin", command=list(command))
         try:
             self._process = subprocess.Popen(
@@ -182,6 +184,21 @@ class _Run:
         if name == "agent":
             return self._root
         return self._marked.find("pycomms", "coordinator") or self._marked.find("__main__.py", "coordinator")
+
+    def _whereto(self, process: str) -> Path | None:
+        """The agent's is that of logs, or where they would be; the coordinator's has its state. Raises OSError."""
+        if process == "":
+            return self._folder.records
+        if process == "agent":
+            told = self._marked.variable("TORCHELASTIC_ERROR_FILE")
+            return Path(told).parents[2] if told else None
+        target = self._service(process)
+        if target is None:
+            return None
+        words = command_of(target.pid)
+        target.close()
+        state = next((word for word in words if word.startswith("--state-dir=")), "")
+        return Path(state.partition("=")[2]).parent if state else None
 
     def _came(self, member: Member, t: float) -> None:
         self._pids.add(member.pid)

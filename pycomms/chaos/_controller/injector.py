@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
-from collections.abc import Callable
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
 
+from pycomms.chaos._controller.clocks import Shifted
 from pycomms.chaos._controller.desk import Desk, Member
 from pycomms.chaos._controller.journal import Journal
 from pycomms.chaos._controller.processes import Target
-from pycomms.chaos.core.plan import Fault, Plan
+from pycomms.chaos._controller.room import Displaced, Limited
+from pycomms.chaos.core.plan import Fault, Plan, sides
 
 Service = Callable[[str], "Target | None"]
 """The process of the coordinator or the agent, at this moment."""
+Whereto = Callable[[str], "Path | None"]
+"""The folder to which the coordinator or the agent writes; of "": the workers."""
 
 
 class Injector:
     """For one event loop."""
 
-    def __init__(self, plan: Plan, desk: Desk, journal: Journal, service: Service) -> None:
+    def __init__(self, plan: Plan, desk: Desk, journal: Journal, service: Service, whereto: Whereto) -> None:
         self._plan = plan
         self._desk = desk
         self._journal = journal
         self._service = service
+        self._whereto = whereto
         self._left = {
             (number, rank): fault.times for number, fault in enumerate(plan.faults) for rank in _who_triggers(fault)
         }
         self._frozen: set[Target] = set()
+        self._taken: set[Limited | Displaced | Shifted] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._awaited: list[tuple[int, int, str]] = []  # fault, rank, where
         self._has_begun = False
+        self._parted: dict[int, float] = {}  # faults that part two sides, until when
 
     def welcome(self, member: Member) -> None:
         """Tells a worker which faults wait for it."""
@@ -46,6 +56,9 @@ class Injector:
         for one in awaited:
             self._awaited.remove(one)
             self._order(one[0], member, where=one[2])
+        for number, until in self._parted.items():
+            if until > time.monotonic():
+                self._part_newcomer(number, self._plan.faults[number], member)
 
     def begun(self) -> None:
         """The first step of the job, or the first operation: time counts from here."""
@@ -64,12 +77,13 @@ class Injector:
         if self._left.get(key, 0) <= 0:
             member.say({"answer": claim["ask"], "yes": False})
             return
-        self._left[key] -= 1
+        for rank in fault.ranks if fault.of.on_both_sides else [member.rank]:
+            self._left[number, rank] -= 1
         where = {"where": claim["where"], "t": claim["t"]}
-        own = fault.at.rank is None and not fault.process
-        pids: list[int] = []
+        own = fault.at.rank is None and not fault.process and not fault.of.on_both_sides
+        pids: list[int] | None = None
         if own:
-            pids = self._pids_of(fault.settings.get("peers", []))
+            pids = self._pids_of(fault.settings.get("peers"))
             self._do(number, fault, member, **where)
         else:
             self._do_to_targets(number, fault, **where)
@@ -80,6 +94,9 @@ class Injector:
             task.cancel()
         for target in self._frozen:
             target.send(signal.SIGCONT)
+        for taken in self._taken:
+            taken.end()
+        self._taken.clear()
 
     async def _by_time(self, number: int, fault: Fault, seconds: float) -> None:
         for _ in range(fault.times):
@@ -95,6 +112,9 @@ class Injector:
             self._journal.write("fault", fault=number, what=fault.kind, process=fault.process, pid=target.pid, **where)
             self._outside(number, fault, target)
             return
+        if fault.of.on_both_sides:
+            self._part(number, fault, **where)
+            return
         for rank in fault.ranks:
             member = self._desk.of_rank(rank)
             if member is None:  # it is just being started
@@ -107,8 +127,31 @@ class Injector:
         fault = self._plan.faults[number]
         self._do(number, fault, member, **where)
         if fault.of.inside:
-            pids = self._pids_of(fault.settings.get("peers", []))
+            pids = self._pids_of(fault.settings.get("peers"))
             member.say({"act": [number, {**_as_told(fault), "pids": pids}]})
+
+    def _part(self, number: int, fault: Fault, **where: Any) -> None:
+        """Each side is told of the processes of the other one."""
+        seconds = float(cast("float", fault.settings["for"]))
+        self._parted[number] = time.monotonic() + seconds if seconds else math.inf
+        one, other = sides(fault, self._plan.ranks)
+        for own, against in ((one, other), (other, one)):
+            told = {**_as_told(fault), "pids": self._pids_of(against), "waits": False}
+            for member in self._members(own):
+                self._do(number, fault, member, **where)
+                member.say({"act": [number, told]})
+
+    def _part_newcomer(self, number: int, fault: Fault, member: Member) -> None:
+        one, other = sides(fault, self._plan.ranks)
+        if member.rank not in (*one, *other):
+            return
+        against = other if member.rank in one else one
+        left = self._parted[number] - time.monotonic()
+        told = {**_as_told(fault), "for": left if left < math.inf else 0, "waits": True}
+        self._do(number, fault, member, where="as it starts")
+        member.say({"act": [number, {**told, "pids": self._pids_of(against)}]})
+        for each in self._members(against):
+            each.say({"act": [number, {**told, "pids": [member.pid]}]})
 
     def _do(self, number: int, fault: Fault, member: Member, **where: Any) -> None:
         self._journal.write("fault", fault=number, what=fault.kind, **member.who, **where)
@@ -126,6 +169,37 @@ class Injector:
                 self._spawn(self._thaw(number, target, settings["for"]))
         elif fault.kind == "starve":
             self._spawn(self._starve(number, target, settings))
+        elif fault.kind in ("no-room", "no-folder", "clock"):
+            self._take(number, fault, target)
+
+    def _take(self, number: int, fault: Fault, target: Target) -> None:
+        try:
+            taken = self._taken_from(fault, target)
+        except OSError as error:
+            self._journal.write("not-injected", fault=number, why=str(error))
+            return
+        self._taken.add(taken)
+        if fault.settings["for"]:
+            self._spawn(self._give_back(number, taken, target.pid, float(cast("float", fault.settings["for"]))))
+
+    def _taken_from(self, fault: Fault, target: Target) -> Limited | Displaced | Shifted:
+        """Raises OSError."""
+        settings: dict[str, Any] = dict(fault.settings)
+        if fault.kind == "no-room":
+            return Limited(target.pid)
+        if fault.kind == "clock":
+            by = -settings["by"] if settings["back"] else settings["by"]
+            return Shifted(self._desk.door, target.pid, by, whole_host=settings["host"])
+        folder = self._whereto(fault.process)
+        if folder is None:
+            raise FileNotFoundError(f"nobody has said to which folder the {fault.process} writes")
+        return Displaced(folder)
+
+    async def _give_back(self, number: int, taken: Limited | Displaced | Shifted, pid: int, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._taken.discard(taken)
+        taken.end()
+        self._journal.write("over", fault=number, pid=pid)
 
     async def _thaw(self, number: int, target: Target, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -145,9 +219,14 @@ class Injector:
         self._frozen.discard(target)
         self._journal.write("over", fault=number, pid=target.pid)
 
-    def _pids_of(self, ranks: Any) -> list[int]:
+    def _pids_of(self, ranks: Any) -> list[int] | None:
+        """None: whoever there is."""
+        return [member.pid for member in self._members(ranks)] if ranks else None
+
+    def _members(self, ranks: Sequence[int]) -> list[Member]:
+        """Those of them that are there."""
         members = [self._desk.of_rank(rank) for rank in ranks]
-        return [member.pid for member in members if member is not None]
+        return [member for member in members if member is not None]
 
     def _spawn(self, work: Any) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)

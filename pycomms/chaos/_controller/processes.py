@@ -94,6 +94,15 @@ class Marked:
             target.close()
         return None
 
+    def variable(self, name: str) -> str:
+        """As the first of them has it that has it; empty: none."""
+        for pid in self.pids():
+            with suppress(OSError):
+                for one in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    if one.startswith(f"{name}=".encode()):
+                        return one.decode(errors="replace").partition("=")[2]
+        return ""
+
     def _has_mark(self, pid: int) -> bool:
         with suppress(OSError):
             path = Path(f"/proc/{pid}")

@@ -126,6 +126,6 @@ def _setting(kind: Kind, name: str, draw: random.Random) -> Value:
         return draw.choice((0.05, 0.2, 1.0))
     if setting.form is Form.CHOICE:
         return draw.choice(setting.choices)
-    if setting.form is Form.FLAG:
+    if setting.form is Form.FLAG and name != "store":  # which few jobs have, and none needs for long
         return draw.random() < 0.5
     return setting.default

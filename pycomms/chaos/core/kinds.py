@@ -20,6 +20,7 @@ class Effect(Enum):
     NETWORK = "network"  # others do not hear of it for a while
     SERVICE = "service"  # coordinator or agent: workers train on
     RESOURCE = "resource"  # what it wants to open or write fails
+    CLOCK = "clock"  # its time of day is wrong; nobody may die of that
 
 
 class Form(Enum):
@@ -51,6 +52,7 @@ class Kind:
         on_operation: concerns the operation at which it is triggered, so it needs one.
         in_program: happens in the thread that trains, which is in no operation then: it cannot be inside of one.
         on_service: may also be done to the coordinator or the agent.
+        on_both_sides: one of its ranks comes to it, and all of them suffer, and `others` as well.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Kind:
     on_operation: bool = False
     in_program: bool = False
     on_service: bool = False
+    on_both_sides: bool = False
 
 
 _FOR = Setting(name="for", form=Form.SECONDS, default=1.0, what="how long; 0: for good")
@@ -72,6 +75,13 @@ _SIDE = Setting(
     what="input: before the operation, as if this rank had computed it; output: what the operation has given it",
 )
 _PEERS = Setting(name="peers", form=Form.RANKS, default=[], what="connections to these ranks only; empty: to all")
+
+_STORE = Setting(
+    name="store",
+    form=Form.FLAG,
+    default=False,
+    what="true: only its connection to the store at MASTER_PORT, by which ranks find each other",
+)
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -157,21 +167,57 @@ KINDS: dict[str, Kind] = {
             name="cut",
             effect=Effect.NETWORK,
             what="nothing comes in over TCP: the kernel drops what arrives",
-            settings=(_FOR, _PEERS),
+            settings=(_FOR, _PEERS, _STORE),
+        ),
+        Kind(
+            name="partition",
+            effect=Effect.NETWORK,
+            what="its ranks and others do not hear each other over TCP, nor do those that are started meanwhile",
+            settings=(
+                _FOR,
+                Setting(name="others", form=Form.RANKS, default=[], what="the other side; empty: all but its ranks"),
+            ),
+            on_both_sides=True,
         ),
         Kind(
             name="loss",
             effect=Effect.NETWORK,
             what="a share of what comes in over TCP is lost",
-            settings=(_FOR, Setting(name="share", form=Form.SHARE, default=0.1, what="of the packets"), _PEERS),
+            settings=(_FOR, Setting(name="share", form=Form.SHARE, default=0.1, what="of the packets"), _PEERS, _STORE),
         ),
         Kind(
             name="limit",
             effect=Effect.NETWORK,
             what="TCP sends so many bytes per second and no more",
-            settings=(_FOR, Setting(name="rate", form=Form.COUNT, default=100_000, what="bytes per second"), _PEERS),
+            settings=(
+                _FOR,
+                Setting(name="rate", form=Form.COUNT, default=100_000, what="bytes per second"),
+                _PEERS,
+                _STORE,
+            ),
         ),
-        Kind(name="reset", effect=Effect.NETWORK, what="TCP connections are ended", settings=(_PEERS,)),
+        Kind(
+            name="delay",
+            effect=Effect.NETWORK,
+            what="what comes in and goes out over TCP is late",
+            settings=(_FOR, Setting(name="delay", form=Form.SECONDS, default=0.05, what="how late, each way"), _PEERS),
+        ),
+        Kind(
+            name="corrupt",
+            effect=Effect.DATA,
+            what="one bit of what comes in over TCP is another",
+            settings=(
+                Setting(
+                    name="part",
+                    form=Form.CHOICE,
+                    default="payload",
+                    choices=("payload", "header"),
+                    what="payload: amid the next long message; header: at the beginning of the next one",
+                ),
+                _PEERS,
+            ),
+        ),
+        Kind(name="reset", effect=Effect.NETWORK, what="TCP connections are ended", settings=(_PEERS, _STORE)),
         Kind(
             name="no-dumps",
             effect=Effect.RESOURCE,
@@ -181,8 +227,36 @@ KINDS: dict[str, Kind] = {
         Kind(
             name="no-room",
             effect=Effect.RESOURCE,
-            what="neither files nor shared memory can grow any more (RLIMIT_FSIZE)",
+            what="neither files nor shared memory can grow any more (RLIMIT_FSIZE), nor of what it starts",
             settings=(_FOR,),
+            inside=False,
+            on_service=True,
+        ),
+        Kind(
+            name="no-folder",
+            effect=Effect.RESOURCE,
+            what="a file is where a folder was: of all workers' records, the agent's logs or the coordinator's state",
+            settings=(_FOR,),
+            inside=False,
+            on_service=True,
+        ),
+        Kind(
+            name="clock",
+            effect=Effect.CLOCK,
+            what="the time of day jumps, as Python's time.time() says it",
+            settings=(
+                Setting(name="for", form=Form.SECONDS, default=0.0, what="how long; 0: for good"),
+                Setting(name="by", form=Form.SECONDS, default=3600.0, what="how far"),
+                Setting(name="back", form=Form.FLAG, default=False, what="true: backwards"),
+                Setting(
+                    name="host",
+                    form=Form.FLAG,
+                    default=False,
+                    what="true: for all processes of the job, those too that are started later",
+                ),
+            ),
+            inside=False,
+            on_service=True,
         ),
         Kind(
             name="descriptors",

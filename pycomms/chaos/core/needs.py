@@ -11,6 +11,7 @@ from pycomms.chaos.core.plan import Plan
 class Need(Enum):
     SESSION = "a session of pycomms.ft"
     COORDINATOR = "a coordinator"
+    STORE = "a store at MASTER_PORT"
 
 
 def needs_of(plan: Plan) -> frozenset[Need]:
@@ -21,6 +22,8 @@ def needs_of(plan: Plan) -> frozenset[Need]:
             found.add(Need.SESSION)
         if fault.process == "coordinator":
             found.add(Need.COORDINATOR)
+        if fault.settings.get("store"):
+            found.add(Need.STORE)
     return frozenset(found)
 
 
@@ -28,8 +31,11 @@ def lacking(log: Log) -> frozenset[Need]:
     """What the run has shown that its job does not have."""
     found = set()
     has_trained = bool(log.of("step") or log.commits)
-    if has_trained and not log.is_session:
-        found.add(Need.SESSION)
-    if any(log.plan.faults[one["fault"]].process == "coordinator" for one in log.of("not-injected")):
-        found.add(Need.COORDINATOR)
+    if has_trained:
+        found.add(Need.STORE if log.is_session else Need.SESSION)
+    for fault in (log.plan.faults[one["fault"]] for one in log.of("not-injected")):
+        if fault.process == "coordinator":
+            found.add(Need.COORDINATOR)
+        if fault.settings.get("store"):
+            found.add(Need.STORE)
     return frozenset(found)

@@ -112,16 +112,30 @@ def _fault(name: str, given: object, of_ranks: int) -> Fault:
         raise PlanError(table.key("at.rank"), None, f"whose step or operation it is: the {process} has none")
     if kind.inside and at.rank is not None:
         raise PlanError(table.key("at.rank"), at.rank, f"none: {kind.name} is done by the rank itself")
+    settings = _settings(table, kind)
+    _check_sides(table, kind, ranks, settings, of_ranks)
     fault = Fault(
         kind=kind.name,
         at=at,
         ranks=ranks,
         process=process,
         times=table.whole("times", 1, 1) or 1,
-        settings=_settings(table, kind),
+        settings=settings,
     )
     table.end()
     return fault
+
+
+def _check_sides(table: _Table, kind: Kind, ranks: Sequence[int], settings: Mapping[str, Value], of_ranks: int) -> None:
+    if not kind.on_both_sides:
+        return
+    others = cast("list[int]", settings["others"])
+    if not others and not of_ranks:
+        raise PlanError(table.key("others"), others, "the other side, for the plan does not say its ranks")
+    if set(others) & set(ranks) or any(of_ranks and one >= of_ranks for one in others):
+        raise PlanError(table.key("others"), others, f"other ranks than {list(ranks)}, of those that the job has")
+    if len(ranks) == of_ranks:
+        raise PlanError(table.key("rank"), list(ranks), "one side: somebody has to be on the other")
 
 
 def _trigger(table: _Table, of_ranks: int) -> Trigger:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from pycomms.chaos.core.kinds import KINDS, Kind, Value
 
@@ -96,6 +97,12 @@ class Plan:
     hosts: int = 0
     faults: tuple[Fault, ...] = ()
     expect: Expectation = field(default_factory=Expectation)
+
+
+def sides(fault: Fault, of_ranks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of a fault that is done to both."""
+    others = cast("list[int]", fault.settings["others"])
+    return fault.ranks, tuple(others or (rank for rank in range(of_ranks) if rank not in fault.ranks))
 
 
 def words(fault: Fault) -> str:

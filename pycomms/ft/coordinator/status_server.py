@@ -135,7 +135,7 @@ class StatusServer:
     async def _snapshot(self) -> Snapshot:
         """All who ask at the same time share one."""
         last = self._last
-        if last is not None and time.time() - last.wall < _FRESH_FOR:
+        if last is not None and time.monotonic() - last.now < _FRESH_FOR:
             return last
         if self._taking is None or self._taking.done():
             self._taking = self._own.create_task(self._fetch())

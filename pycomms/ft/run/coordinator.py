@@ -43,6 +43,7 @@ class Coordinator:
         self._gone = asyncio.Event()
 
     def start(self) -> None:
+        """Raises OSError."""
         loop = asyncio.get_running_loop()
         state = self._state / f"round{self._round}"
         state.mkdir(parents=True, exist_ok=True)
@@ -81,8 +82,19 @@ class Coordinator:
         if self._quick >= _TRIES:
             self._voice.say(f"the coordinator has ended {self._quick} times at once: it is given up, see {self._log}")
             return
+        self._start_later()
+
+    def _start_later(self) -> None:
         pause = min(0.1 * (1 << self._quick), _LONGEST_PAUSE) if self._quick else 0.0
-        self._timer = loop.call_later(pause, self.start)
+        self._timer = asyncio.get_running_loop().call_later(pause, self._start_again)
+
+    def _start_again(self) -> None:
+        try:
+            self.start()
+        except OSError as error:  # a full disk may have room again
+            self._quick += 1
+            self._voice.say(f"the coordinator cannot be started: {error}")
+            self._start_later()
 
     async def stop(self) -> None:
         """When it returns the process does not live any more."""

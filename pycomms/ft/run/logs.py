@@ -5,6 +5,7 @@ rank>/``.
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -58,10 +59,11 @@ class Logs:
         self.folder = Path(tempfile.mkdtemp(prefix=f"{job.replace('/', '_')}_", dir=base or scratch)).absolute()
 
     def of(self, local_rank: int, incarnation: int) -> Destinations:
-        """Makes the folder."""
+        """Makes the folder, if that can be: a disk that was full only when the job had begun does not end it."""
         attempt = self.folder / f"attempt_{incarnation}"
         folder = attempt / str(local_rank)
-        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
         return Destinations(
             folder=folder,
             stdout=self._of(Std.OUT, "stdout", attempt, local_rank, self._output.stdout_filters),

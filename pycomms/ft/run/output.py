@@ -7,10 +7,12 @@ import fcntl
 import os
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pycomms.ft.run.lines import Lines
 from pycomms.ft.run.logs import Destination
+from pycomms.ft.run.words import Voice
 from pycomms.ft.run.writer import Writer
 
 _ROOM = 256 << 10
@@ -33,7 +35,6 @@ class Stream:
         self._filtered: int | None = None
         self._read_end: int | None = None
         self.ended = asyncio.Event()
-        self._piped = not destination.direct
         self._open()
 
     def assign(self, destination: Destination, prefix: bytes) -> None:
@@ -44,13 +45,21 @@ class Stream:
         self._open_files()
 
     def _open_files(self) -> None:
-        if self._destination.file is not None:
-            self._file = os.open(self._destination.file, _FILE, 0o644)
-        if self._destination.filtered is not None:
-            self._filtered = os.open(self._destination.filtered, _FILE, 0o644)
+        """What cannot be opened is written to the console instead: no worker has to wait for a disk."""
+        wanted = self._destination
+        try:
+            if wanted.file is not None:
+                self._file = os.open(wanted.file, _FILE, 0o644)
+            if wanted.filtered is not None:
+                self._filtered = os.open(wanted.filtered, _FILE, 0o644)
+        except OSError as error:
+            Voice(self._writer).say(f"{error.filename}: {error.strerror}: what would go there goes to the console")
+            file = wanted.file if self._file is not None else None
+            self._destination = replace(wanted, file=file, filtered=None, console=True)
 
     def _open(self) -> None:
         self._open_files()
+        self._piped = not self._destination.direct
         if not self._piped:
             assert self._file is not None
             self.write_end, self._file = self._file, None

@@ -4,6 +4,7 @@ event loop from seeing that a worker has died, nor what goes elsewhere from bein
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import threading
@@ -15,6 +16,7 @@ FULL = 8 << 20
 """Bytes that may wait; above that `Writer.full` asks those who read from workers to pause."""
 
 _CLOSE = b""
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Writer:
@@ -29,7 +31,9 @@ class Writer:
         self._resume: list[Callable[[], None]] = []
 
     def put(self, descriptor: int, data: bytes) -> None:
-        """Never blocks. What goes to a descriptor that cannot be written is lost."""
+        """Never blocks. What goes to a descriptor that cannot be written is lost; on a full disk, until it has room
+        again.
+        """
         with self._lock:
             if descriptor not in self._pieces:
                 self._pieces[descriptor] = []
@@ -98,13 +102,13 @@ class Writer:
 
 
 def _write(descriptor: int, data: bytes) -> bool:
-    """False: nothing can be written there any more."""
+    """False: nothing can be written there any more. A full disk may have room again."""
     view = memoryview(data)
     while view:
         try:
             view = view[os.write(descriptor, view) :]
         except BlockingIOError:  # somebody has made the console non-blocking
             select.select([], [descriptor], [], 1.0)
-        except OSError:
-            return False
+        except OSError as error:
+            return error.errno in _FULL_DISK
     return True

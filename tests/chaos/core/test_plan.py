@@ -68,6 +68,10 @@ def test_a_plan_is_read() -> None:
         ),
         (fault(kind="exit", code="1"), "fault[0].code: given '1'", "a whole number"),
         (fault(kind="loss", share=0), "fault[0].share: given 0", "above 0"),
+        (fault(kind="partition", others=[1, 2]), "fault[0].others: given [1, 2]", "other ranks than [1]"),
+        (fault(kind="partition", others=[4]), "fault[0].others: given [4]", "of those that the job has"),
+        (fault(kind="partition", rank=[0, 1, 2, 3]), "fault[0].rank: given [0, 1, 2, 3]", "one side"),
+        ({**fault(kind="partition"), "ranks": 0}, "fault[0].others: given []", "the plan does not say its ranks"),
         (fault(signal="SIGSTOP"), "fault[0].signal: given 'SIGSTOP'", "one of SIGKILL"),
         (fault(times=0), "fault[0].times: given 0", "1 or more"),
         (fault(code=1), "fault[0].code: given 1", "no such key; there are at, kind, process, rank, signal, times"),
@@ -129,6 +133,11 @@ def test_ranks_that_a_plan_leaves_open_are_the_seeds(seed: int) -> None:
     assert len(set(settled)) == 3
     assert settled[1] == 2
     assert set(settled) <= set(range(4))
+
+
+def test_who_draws_faults_of_the_network_means_all_connections() -> None:
+    drawn = [fault for seed in range(30) for fault in draw_plan(seed, 4, ["cut", "reset"]).faults]
+    assert not any(fault.settings["store"] for fault in drawn)
 
 
 def test_different_seeds_are_different_plans() -> None:

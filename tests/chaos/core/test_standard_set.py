@@ -87,8 +87,14 @@ def test_what_a_plan_needs_and_a_job_lacks() -> None:
     assert needs["kill-at-step"] == set()
     assert needs["kill-voting"] == {Need.SESSION}
     assert needs["coordinator-killed"] == {Need.COORDINATOR}
-    assert lacking(Job().log()) == set()
+    assert needs["store-cut"] == {Need.STORE}
+    assert lacking(Job().log()) == {Need.STORE}  # a session needs none
     plain = Job({"ranks": 3, "fault": [{"kind": "kill", "process": "coordinator", "at": {"step": 3, "rank": 0}}]})
     plain.events = [one for one in plain.events if one["kind"] not in ("point", "fault")]
     plain.add(3.0, "not-injected", fault=0, why="no process of a coordinator was found")
     assert lacking(plain.log()) == {Need.SESSION, Need.COORDINATOR}
+    settings = {"kind": "cut", "rank": 1, "store": True, "at": {"step": 3}}
+    without_store = Job({"ranks": 3, "fault": [settings]})
+    without_store.add(4.0, "not-injected", fault=0, why="the process has no connection to a store at MASTER_PORT")
+    without_store.events = [one for one in without_store.events if one["kind"] != "point"]
+    assert lacking(without_store.log()) == {Need.SESSION, Need.STORE}

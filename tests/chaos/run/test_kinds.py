@@ -39,6 +39,11 @@ def plan(kind: str, settings: dict[str, Any], at: str = "step = 20", outcome: st
     """
 
 
+def run_in(folder: Path, text: str, command: list[str]) -> Ran:
+    folder.mkdir()
+    return run(folder, text, command)
+
+
 def events(ran: Ran, kind: str, rank: int = 1) -> list[dict[str, Any]]:
     told = map(json.loads, (ran.folder / "events.jsonl").read_text().splitlines())
     return [one for one in told if one["kind"] == kind and one.get("rank") == rank]
@@ -105,6 +110,27 @@ def test_what_comes_in_is_lost(tmp_path: Path, kind: str, settings: dict[str, An
     assert events(ran, "step")[-1]["step"] == 40
 
 
+def test_what_comes_in_is_late(tmp_path: Path) -> None:
+    ran = run(tmp_path, plan("delay", {"delay": 0.1, "for": 0.3}), job(port=free_port()))
+    assert ran.code == 0
+    assert pause(ran) > 0.09
+    assert events(ran, "over")
+
+
+def test_what_comes_in_is_another(tmp_path: Path) -> None:
+    ran = run(tmp_path, plan("corrupt", {"part": "header"}), job(port=free_port()))
+    assert ran.code == 0
+    assert [one["text"] for one in events(ran, "note")] == ["heard b'h'"]
+
+
+def test_two_sides_do_not_hear_each_other(tmp_path: Path) -> None:
+    ran = run(tmp_path, plan("partition", {"for": 0.4}), job(port=free_port()))
+    assert ran.code == 0
+    assert pause(ran) > 0.3
+    assert [len(events(ran, kind, rank)) for kind in ("fault", "over") for rank in (0, 1)] == [1] * 4
+    assert events(ran, "step")[-1]["step"] == 40
+
+
 def test_connections_are_reset(tmp_path: Path) -> None:
     ran = run(tmp_path, plan("reset", {}, outcome="fails"), job(port=free_port()))
     assert ran.said("outcome") == "exit code 3"
@@ -121,6 +147,15 @@ def test_descriptors_run_out(tmp_path: Path) -> None:
     ran = run(tmp_path, plan("descriptors", {"for": 0.1}), job())
     assert ran.code == 0
     assert {one["text"] for one in events(ran, "note")} == {"Too many open files"}
+
+
+def test_what_is_taken_from_a_process_is_given_back(tmp_path: Path) -> None:
+    for kind in ("no-room", "no-folder", "clock"):
+        ran = run_in(tmp_path / kind, plan(kind, {"for": 0.1}), job())
+        assert ran.code == 0
+        assert len(events(ran, "fault")) == 1
+        assert not events(ran, "not-injected")
+        assert (ran.folder / "records").is_dir()
 
 
 def test_a_fault_happens_as_often_as_it_should(tmp_path: Path) -> None:

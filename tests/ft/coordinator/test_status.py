@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -62,6 +63,18 @@ def test_the_data_of_the_page() -> None:
         assert abs(death["time"] - told["time"]) < DEADLINE_S
         assert told["decisions"][0]["phase"] == "changing"
         assert told["steps_per_second"] == 2.5
+
+    watched(check)
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(http: str, _: Any) -> None:
+        before = json.loads((await fetched(f"{http}/status.json"))[1])["time"]
+        true_time = time.time
+        monkeypatch.setattr(time, "time", lambda: true_time() - 3600)
+        until = time.monotonic() + DEADLINE_S
+        while json.loads((await fetched(f"{http}/status.json"))[1])["time"] >= before:
+            assert time.monotonic() < until
 
     watched(check)
 

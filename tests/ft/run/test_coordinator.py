@@ -80,6 +80,24 @@ def test_a_coordinator_that_dies_is_started_again_and_no_worker_ends(tmp_path: P
         assert job.summary()["deaths"] == []
 
 
+def test_a_coordinator_that_finds_no_room_is_started_when_there_is(tmp_path: Path) -> None:
+    script = FORM.replace("import Form, Change", "import Form, Change\n    from pycomms.ft.wire import AnnounceAgain")
+    script += "    member.hear(AnnounceAgain)\n    member.announce(form.epoch)\n    member.leave()\n"
+    with Running(tmp_path, script, "--no-prefix") as job:
+        job.line("rank 0 start 0")
+        pid = coordinator_of(job)
+        assert pid is not None
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        state = Path(next(word for word in words if word.startswith("--state-dir=")).partition("=")[2]).parent
+        away = state.rename(state.with_name("away"))
+        state.touch()
+        os.kill(pid, signal.SIGKILL)
+        job.line("the coordinator cannot be started: .*Not a directory")
+        state.unlink()
+        away.rename(state)
+        assert job.end() == 0
+
+
 def test_nobody_outlives_an_agent_that_is_killed(tmp_path: Path) -> None:
     with Running(tmp_path, FORM + "    member.hear(Change)\n", "--nproc-per-node=2", "--no-prefix") as job:
         job.line("rank . start 0", 2)

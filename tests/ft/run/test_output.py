@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from pycomms.ft.run.lines import LONGEST, Lines
+from pycomms.ft.run.writer import Writer
 
 from ._running import Running, wait_for
 
@@ -90,6 +92,39 @@ def test_each_start_has_files_of_its_own(tmp_path: Path) -> None:
     with Running(tmp_path, script, f"--log-dir={folder}", "-r=1") as job:
         assert job.end() == 0
     assert logs(folder) == {"attempt_0/0/stdout.log": "start 0\n", "attempt_1/0/stdout.log": "start 1\n"}
+
+
+def test_a_worker_is_started_again_where_its_logs_have_no_room(tmp_path: Path) -> None:
+    """What it writes goes to the console then. Root may write where permissions forbid it: so there is a file."""
+    folder = tmp_path / "logs"
+    script = """
+        import os, sys
+        from pathlib import Path
+        print("start", os.environ["TORCHELASTIC_RESTART_COUNT"])
+        if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+            logs = Path(os.environ["TORCHELASTIC_ERROR_FILE"]).parents[2]
+            logs.rename(logs.with_name("before"))
+            logs.touch()
+            sys.exit(1)
+    """
+    with Running(tmp_path, script, f"--log-dir={folder}", "-r=1") as job:
+        assert job.end() == 0
+        assert job.out == ["[0]:start 1"]
+        job.line(r"attempt_1/0/stdout.log: Not a directory: what would go there goes to the console")
+
+
+def test_a_full_disk_may_have_room_again(tmp_path: Path) -> None:
+    writer = Writer()
+    descriptor = os.open("/dev/full", os.O_WRONLY)
+    writer.put(descriptor, b"lost")
+    assert wait_for(lambda: not writer._waiting)
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), descriptor)
+    writer.put(descriptor, b"written")
+    writer.close(descriptor)
+    assert writer.end(timedelta(seconds=20))
+    assert path.read_bytes() == b"written"
 
 
 LINES = 20_000

@@ -6,6 +6,7 @@ Knows only the standard library, and torch where the program has imported it: it
 from __future__ import annotations
 
 from . import _environment, _hooks
+from ._clock import Clock
 from ._worker import Worker
 
 worker: Worker | None = None
@@ -20,5 +21,7 @@ def start() -> None:
     door = _environment.door()
     if worker is None and door is not None:
         _environment.pretend_host()
+        if _environment.clocks_may_jump():
+            Clock(door).install()
         worker = Worker(door)
         _hooks.install(worker)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _environment, _network, _tensors
+from ._errors import ChaosError, NotPossibleError
 from ._operation import Operation
 
 if TYPE_CHECKING:
@@ -22,14 +23,6 @@ Undo = Callable[[], None]
 _ROOM_B = 32 << 20
 _EVER_S = 1 << 20
 _DUMPS = 64
-
-
-class ChaosError(RuntimeError):
-    """What the plan has this process raise."""
-
-
-class NotPossibleError(Exception):
-    """The fault cannot be done to this process, or to this operation."""
 
 
 _IN_PROGRAM = ("exception", "oom", "hang", *_tensors.CHANGES)
@@ -56,10 +49,7 @@ def carry_out(worker: Worker, fault: dict[str, Any], operation: Operation | None
     if kind == "no-dumps":
         return _prevent_dumps(worker, fault)
     if kind in _network.ACTS:
-        try:
-            return _network.ACTS[kind](fault)
-        except _network.NoConnectionsError as error:
-            raise NotPossibleError(str(error)) from error
+        return _network.ACTS[kind](fault)
     act = _ACTS.get(kind)
     return None if act is None else act(fault)  # None: the controller has done it
 
@@ -130,20 +120,12 @@ def _prevent_dumps(worker: Worker, fault: dict[str, Any]) -> Undo:
     return take_back
 
 
-def _leave_no_room(fault: dict[str, Any]) -> Undo:
-    return _limited(resource.RLIMIT_FSIZE, 0)
-
-
 def _take_descriptors(fault: dict[str, Any]) -> Undo:
     probe = os.open(os.devnull, os.O_RDONLY)
     os.close(probe)
-    return _limited(resource.RLIMIT_NOFILE, probe + fault["left"])
-
-
-def _limited(what: int, limit: int) -> Undo:
-    soft, hard = resource.getrlimit(what)
-    resource.setrlimit(what, (limit, hard))
-    return lambda: resource.setrlimit(what, (soft, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (probe + fault["left"], hard))
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 _ACTS: dict[str, Callable[[dict[str, Any]], Undo | None]] = {
@@ -153,6 +135,5 @@ _ACTS: dict[str, Callable[[dict[str, Any]], Undo | None]] = {
     "abort": _abort,
     "oom": _exhaust_memory,
     "hang": _hang,
-    "no-room": _leave_no_room,
     "descriptors": _take_descriptors,
 }

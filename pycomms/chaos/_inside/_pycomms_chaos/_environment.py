@@ -7,6 +7,7 @@ from pathlib import Path
 
 DOOR = "PYCOMMS_CHAOS"
 HOSTS = "PYCOMMS_CHAOS_HOSTS"
+CLOCKS = "PYCOMMS_CHAOS_CLOCKS"
 
 
 def door() -> Path | None:
@@ -29,6 +30,16 @@ def world() -> int:
 def attempt() -> int:
     """How many processes had the place before."""
     value = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
+    return int(value) if value.isdecimal() else 0
+
+
+def clocks_may_jump() -> bool:
+    return os.environ.get(CLOCKS, "") == "1"
+
+
+def store_port() -> int:
+    """Of the store by which ranks find each other; 0: nobody has said."""
+    value = os.environ.get("MASTER_PORT", "")
     return int(value) if value.isdecimal() else 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _acts, _environment
+from ._errors import NotPossibleError
 from ._line import Line
 from ._operation import Operation
 from ._watch import Watch
@@ -164,12 +165,12 @@ class Worker:
         if answer.get("again"):
             watch.is_over = False
         if answer.get("yes"):
-            self._act(watch.number, {**watch.fault, "pids": answer.get("pids", [])}, operation)
+            self._act(watch.number, {**watch.fault, "pids": answer.get("pids")}, operation)
 
     def _act(self, number: int, fault: dict[str, Any], operation: Operation | None) -> None:
         try:
             undo = _acts.carry_out(self, fault, operation)
-        except _acts.NotPossibleError as error:
+        except NotPossibleError as error:
             self.tell({"kind": "not-injected", "fault": number, "why": str(error)})
             return
         seconds = fault.get("for", 0.0)
@@ -179,8 +180,12 @@ class Worker:
             timer.start()
 
     def _undo(self, number: int, undo: Callable[[], None]) -> None:
-        with contextlib.suppress(OSError):
-            undo()
+        """What was to be waited for may not have come."""
+        try:
+            with contextlib.suppress(OSError):
+                undo()
+        except NotPossibleError as error:
+            self.tell({"kind": "not-injected", "fault": number, "why": str(error)})
         self.tell({"kind": "over", "fault": number})
 
     def be_late(self, delay: float, seconds: float) -> None:
