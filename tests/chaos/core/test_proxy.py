@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 
 from pycomms.chaos._inside._pycomms_chaos import _network, _sockets
 from pycomms.chaos._inside._pycomms_chaos._errors import NotPossibleError
+from pycomms.chaos._inside._pycomms_chaos._proxy import THREAD
 
 PATIENCE_S = 20.0
 DELAY_S = 0.1
@@ -57,6 +59,10 @@ def connection() -> Iterator[tuple[End, End]]:
     finally:
         for end in ends:
             end.close()
+        for thread in threading.enumerate():  # the next test shall find none of these connections
+            if thread.name == THREAD:
+                thread.join(PATIENCE_S)
+                assert not thread.is_alive()
 
 
 def fault(kind: str, **settings: object) -> _network.Undo | None:

@@ -18,6 +18,9 @@ from contextlib import suppress
 from . import _epoll, _sockets
 from ._sockets import Duplicate
 
+THREAD = "pycomms-chaos-proxy"
+"""The name of each."""
+
 _ROOM_B = 16 << 20
 """On the way in each direction: more has to wait where it comes from."""
 _AT_ONCE_B = 1 << 18
@@ -50,7 +53,7 @@ class Proxy:
                 self._close()
                 raise OSError("it has just been closed")
         self._may_read_at = time.monotonic() + _QUIET_S
-        threading.Thread(target=self._carry, name="pycomms-chaos-proxy", daemon=True).start()
+        threading.Thread(target=self._carry, name=THREAD, daemon=True).start()
 
     def _carry(self) -> None:
         into, out = _Way(self._outer, self._inner), _Way(self._inner, self._outer)
@@ -83,9 +86,9 @@ class Proxy:
         self._close()
 
     def _close(self) -> None:
-        _sockets.hidden -= self._hidden
         self._inner.close()
         self._outer.close()
+        _sockets.hidden -= self._hidden
 
 
 class _Way:
