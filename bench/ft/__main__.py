@@ -59,7 +59,10 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--env-dir", type=Path, default=default_cache(), help="cache folder (default: %(default)s)")
     parser.add_argument("--json", type=Path, help="write everything measured to this file")
     parser.add_argument("--report", type=Path, nargs="+", help="measure nothing: print the table of these files")
-    return parser.parse_args(argv)
+    found = parser.parse_args(argv)
+    if found.rounds < 1:
+        parser.error(f"--rounds {found.rounds}: expected at least 1")
+    return found
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -122,6 +122,10 @@ from datetime import timedelta
 from tests.cuda_emulator import Delays, Error
 stream = torch.cuda.current_stream()
 """
+WINDOWS = (
+    *(f"rank {rank} has {[float(left)] * 4} from rank {left}" for rank, left in enumerate((2, 0, 1))),
+    *(f"rank {rank} sees that 3 ranks have counted" for rank in range(3)),
+)
 COUNTED = "print('slot', session.slot, 'is behind step', step.number)\n"
 
 PROGRAMS = (
@@ -153,7 +157,7 @@ PROGRAMS = (
         instead=DECIDED,
         prints=("together: 3",),
     ),
-    Program(page="docs/rma.md", parts=(0,), ranks=3, prints=("rank 1 has [0.0, 0.0, 0.0, 0.0] from rank 0",)),
+    Program(page="docs/rma.md", parts=(0,), ranks=3, prints=WINDOWS),
     Program(
         page="docs/rma.md",
         parts=(

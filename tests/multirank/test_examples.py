@@ -94,15 +94,3 @@ def test_survive(long: bool) -> None:
 )
 def test_windows(warm_python: str, example: str, ranks: int, says: str) -> None:
     assert says in torchrun(warm_python, ranks, example)
-
-
-@pytest.mark.nccl2_only("gloo has no windows")
-def test_the_first_program_of_the_page_on_windows(warm_python: str, tmp_path: Path) -> None:
-    page = (EXAMPLES.parent / "docs" / "rma.md").read_text()
-    program = next(block for block in page.split("```python\n") if block.startswith("# windows.py")).partition("```")[0]
-    script = tmp_path / "windows.py"
-    script.write_text(program)
-    said = torchrun(warm_python, 3, str(script))
-    for rank, left in enumerate((2, 0, 1)):
-        assert f"rank {rank} has {[float(left)] * 4} from rank {left}" in said
-        assert f"rank {rank} sees that 3 ranks have counted" in said

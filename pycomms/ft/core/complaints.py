@@ -34,29 +34,28 @@ class Complaints:
         two hosts that do not reach each other that is the smaller one.
         """
         present = set(standing)
-        inside = {member: self._count(member, present, inside=True) for member in standing}
-        across = {member: self._count(member, present, inside=False) for member in standing}
-        hosts = Counter[str]()
-        sizes = Counter(member.host for member in standing)
-        for member, count in across.items():
-            hosts[member.host] += count
-        total = {member: inside[member] + across[member] for member in standing}
+        total = {member: self._count(member, present) for member in standing}
+        across = {member: self._count(member, present, from_others=True) for member in standing}
         if not any(total.values()):
             return []
-        candidates = list(standing)
-        if any(hosts.values()):
+        chosen = list(standing)
+        hosts = Counter[str]()
+        for member, count in across.items():
+            hosts[member.host] += count
+        are_apart = any(hosts.values())
+        if are_apart:
+            sizes = Counter(member.host for member in standing)
             host = max(hosts, key=lambda name: (hosts[name], -sizes[name], name))
-            candidates = [member for member in standing if member.host == host]
-        worst = max(enumerate(candidates), key=lambda one: (total[one[1]], one[0]))[1]
-        is_of_several = any(hosts.values()) and 2 * across[worst] <= hosts[worst.host]
-        chosen = candidates if is_of_several or worst.host in self._struck else [worst]
-        if any(hosts.values()):
+            chosen = [member for member in standing if member.host == host]
+        worst = max(enumerate(chosen), key=lambda one: (total[one[1]], one[0]))[1]
+        is_of_several = are_apart and 2 * across[worst] <= hosts[worst.host]
+        if not is_of_several and worst.host not in self._struck:
+            chosen = [worst]
+        if are_apart:
             self._struck.add(worst.host)
-        for member in chosen:
-            self._of.pop(member, None)
         return chosen
 
-    def _count(self, accused: MemberId, present: set[MemberId], *, inside: bool) -> int:
-        """How often those who stand complain of it, on its own host or on others."""
+    def _count(self, accused: MemberId, present: set[MemberId], *, from_others: bool = False) -> int:
+        """How often those who stand complain of it; from_others: those on other hosts."""
         of = self._of.get(accused, Counter())
-        return sum(times for by, times in of.items() if by in present and (by.host == accused.host) is inside)
+        return sum(times for by, times in of.items() if by in present and not (from_others and by.host == accused.host))

@@ -50,11 +50,10 @@ def _count_attempt(job: Job) -> None:
     if job.stood or is_explained:
         job.attempts = 0
         job.complaints.clear()
+    else:
+        job.attempts += 1
     if not is_explained:
         job.complaints.add(job.muster.accusers)
-    if job.stood or is_explained:
-        return
-    job.attempts += 1
     if job.attempts >= job.rule.attempts:
         changing.exclude_worst(job)
 

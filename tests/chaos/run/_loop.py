@@ -14,6 +14,7 @@ import threading
 STEPS = int(sys.argv[1])
 PORT = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 RANK = int(os.environ["RANK"])
+LIMIT_S = 60.0
 worker = sys.modules["_pycomms_chaos"].worker
 
 
@@ -42,7 +43,7 @@ def swapped(peer: socket.socket | None) -> bytes:
         return b"x"
     try:
         peer.sendall(b"x")
-        select.select([peer], [], [])
+        select.select([peer], [], [], LIMIT_S)
         heard = peer.recv(1)
     except OSError:
         return b""

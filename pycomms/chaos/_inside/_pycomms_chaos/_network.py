@@ -61,10 +61,11 @@ class _Held:
         self._peers, self._do, self._undo = peers, do, undo
         self._meanwhile = None if peers.are_all else meanwhile
         self._is_over = threading.Event()
-        self._looking = threading.Lock()
+        self._looking = threading.Condition()
         self._done: set[int] = set()  # inodes
-        self.found_at = 0.0
-        self._look()
+        self._found_at = 0.0  # the first
+        with self._looking:
+            self._look()
         if not self._done and not waits:
             raise NotPossibleError(_NONE)
         threading.Thread(target=self._watch, name="pycomms-chaos-net", daemon=True).start()
@@ -79,7 +80,8 @@ class _Held:
                 with suppress(OSError):  # not yet, or never
                     self._do(one)
                     self._done.add(inode)
-                    self.found_at = self.found_at or time.monotonic()
+                    self._found_at = self._found_at or time.monotonic()
+                    self._looking.notify_all()
             elif self._meanwhile is not None:
                 self._keep_apart(one, self._meanwhile)
 
@@ -98,6 +100,16 @@ class _Held:
             with suppress(OSError), self._looking:  # no descriptor is free at this moment
                 if not self._is_over.is_set():
                     self._look()
+
+    def await_first(self, until: float) -> float:
+        """When it was found; 0: not by then."""
+        with self._looking:
+            self._looking.wait_for(lambda: self._found_at, until - time.monotonic())
+            return self._found_at
+
+    def last(self, until: float) -> None:
+        """Returns then, or when it is taken back."""
+        self._is_over.wait(until - time.monotonic())
 
     def end(self) -> None:
         """Of all sockets: what a listening one accepts has its filter, and nobody may have looked at it yet."""
@@ -139,10 +151,11 @@ def _held(fault: dict[str, Any], do: Change, undo: Change, meanwhile: Change | N
     give_up_at = time.monotonic() + _STORE_S
 
     def end() -> None:
-        while (now := time.monotonic()) < (held.found_at + fault["for"] if held.found_at else give_up_at):
-            time.sleep(min(_AGAIN_S, give_up_at - now) if not held.found_at else held.found_at + fault["for"] - now)
+        found_at = held.await_first(give_up_at)
+        if found_at:
+            held.last(found_at + fault["for"])
         held.end()
-        if not held.found_at:
+        if not found_at:
             raise NotPossibleError(_NO_STORE)
 
     return end

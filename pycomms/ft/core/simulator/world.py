@@ -197,10 +197,10 @@ class World:
             for member in self._members_of(fault.slots):
                 member.slowness = self.rng.choice((3.0, 10.0))
         elif fault.kind is Kind.DEAF:
-            for member in self._members_of(fault.slots):
-                self.deaf.add(member.id)
-                if fault.seconds:
-                    self.loop.after(fault.seconds, lambda member=member: self._let_hear([member.id]))  # type: ignore[misc]
+            deaf = [member.id for member in self._members_of(fault.slots)]
+            self.deaf.update(deaf)
+            if fault.seconds:
+                self.loop.after(fault.seconds, lambda: self._let_hear(deaf))
         elif fault.kind is Kind.CRASH:
             for host in hosts:
                 if host.is_up:
