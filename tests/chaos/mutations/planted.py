@@ -112,7 +112,7 @@ BUGS = (
     Bug(
         name="a coordinator that has ended stays away",
         file="ft/run/coordinator.py",
-        before="self._timer = loop.call_later(pause, self.start)",
+        before="self._timer = asyncio.get_running_loop().call_later(pause, self._start_again)",
         after="pass",
         plan="coordinator-and-worker-killed",
         seen_by=("recovery", "ends", "outcome"),
