@@ -33,6 +33,7 @@ def _as_text() -> str:
 
 def _notes(kind: Kind) -> str:
     notes = [
+        "needs the emulated CUDA" if kind.on_emulator else "",
         "changes an operation: at = { op = … }" if kind.on_operation else "",
         'also process = "coordinator" or "agent"' if kind.on_service else "",
     ]
@@ -49,6 +50,7 @@ def _as_json() -> str:
                     "what": kind.what,
                     "on_operation": kind.on_operation,
                     "on_service": kind.on_service,
+                    "on_emulator": kind.on_emulator,
                     "settings": {
                         one.name: {"default": one.default, "what": one.what, "choices": list(one.choices)}
                         for one in kind.settings

@@ -91,6 +91,7 @@ def main() -> int:
         help="seconds of each step, if more, while a session misses members: so that they are back before the end",
     )
     parser.add_argument("--dtype", choices=("int64", "float64"), default="float64")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the tensor is")
     parser.add_argument("--backend", default="gloo", help="of the plain loop")
     parser.add_argument("--timeout", type=float, default=20.0, help="seconds: of a group of the plain loop")
     parser.add_argument("--min-ranks", type=int, default=1, help="of the session")
@@ -120,9 +121,9 @@ def _elastic(arguments: argparse.Namespace, tally: Tally) -> None:
             samples = next(step.batches).tolist()
             misses_some = step.world < full and step.attempt == 0
             time.sleep(max(arguments.pause, arguments.patience if misses_some else 0.0))
-            sum_ = tally.contribution(step.number, session.slot)
+            sum_ = tally.contribution(step.number, session.slot).to(arguments.device)
             dist.all_reduce(sum_, group=session.group)
-            tally.hold(sum_, samples)
+            tally.hold(sum_.cpu(), samples)
             step.commit()
     sampler.check()
 
@@ -134,9 +135,9 @@ def _plain(arguments: argparse.Namespace, tally: Tally) -> None:
         chaos.step(number)
         first = 4 * (world * (number - 1) + rank)
         time.sleep(arguments.pause)
-        sum_ = tally.contribution(number, rank)
+        sum_ = tally.contribution(number, rank).to(arguments.device)
         dist.all_reduce(sum_)
-        tally.hold(sum_, list(range(first, first + 4)))
+        tally.hold(sum_.cpu(), list(range(first, first + 4)))
         tally.step()
     dist.destroy_process_group()
 

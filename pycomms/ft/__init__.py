@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from pycomms.ft.checkpoints import Checkpoints
     from pycomms.ft.core.timeouts import Timeouts
     from pycomms.ft.ddp import DistributedDataParallel
-    from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom, SessionError, StateMismatch
+    from pycomms.ft.errors import (
+        CoordinatorLost,
+        DeviceLost,
+        JobEnded,
+        NothingToRestoreFrom,
+        SessionError,
+        StateMismatch,
+    )
     from pycomms.ft.outer import DiLoCo, LocalSGD
     from pycomms.ft.replica import Replica
     from pycomms.ft.sampler import ElasticSampler, Taken
@@ -25,6 +32,7 @@ _HOMES = {
     "Agreement": "agreement",
     "Checkpoints": "checkpoints",
     "CoordinatorLost": "errors",
+    "DeviceLost": "errors",
     "DiLoCo": "outer",
     "DistributedDataParallel": "ddp",
     "ElasticSampler": "sampler",
@@ -45,6 +53,7 @@ __all__ = [
     "Agreement",
     "Checkpoints",
     "CoordinatorLost",
+    "DeviceLost",
     "DiLoCo",
     "DistributedDataParallel",
     "ElasticSampler",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
-from pycomms.ft import _sync_points
+from pycomms.ft import _device, _sync_points
 from pycomms.ft._keeping import Keeping
 from pycomms.ft._member import Membership
 from pycomms.ft._membership import RECOVERABLE, Loss, slots_gone, words
@@ -144,6 +144,7 @@ class Course:
         return self._membership.loss_of(error if self._replica is None else self._replica.blame(error))
 
     def _stand(self, loss: Loss) -> Form:
+        _device.check()  # whoever cannot compute would make the next step fail as well
         if self.now.stage is not Stage.STANDING:
             self._advance(Happened.FAILED)
         if self._replica is not None:

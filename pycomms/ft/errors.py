@@ -3,13 +3,14 @@
 pycomms.ft.SessionError
 ├── JobEnded              the coordinator has ended the job, or this member is not wanted in it any more
 ├── CoordinatorLost       nobody has told what to do within the deadline
+├── DeviceLost            the GPU of this process returns nothing but errors any more
 ├── NothingToRestoreFrom  every member is half restored: only a checkpoint helps
 └── StateMismatch         what was fetched or loaded does not fit the model, or is damaged
 """
 
 from __future__ import annotations
 
-__all__ = ["CoordinatorLost", "JobEnded", "NothingToRestoreFrom", "SessionError", "StateMismatch"]
+__all__ = ["CoordinatorLost", "DeviceLost", "JobEnded", "NothingToRestoreFrom", "SessionError", "StateMismatch"]
 
 
 class SessionError(RuntimeError):
@@ -22,6 +23,11 @@ class JobEnded(SessionError):
 
 class CoordinatorLost(SessionError):
     """Nobody has said how to go on within the deadline."""
+
+
+class DeviceLost(SessionError):
+    """CUDA has an error that stays until the process ends. The others go on without this member, and a new process, if
+    there is one, takes its place."""
 
 
 class NothingToRestoreFrom(SessionError):

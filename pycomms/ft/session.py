@@ -292,7 +292,8 @@ class Session:
 
     def _give_up(self, error: BaseException) -> None:
         self._broken = error
-        self._membership.leave(f"left by {type(error).__name__}: {error}")
+        said = str(error).partition("\n")[0]
+        self._membership.leave(f"left by {type(error).__name__}: {said}")
 
     def _went_on(self, recovery: Recovery) -> None:
         self.recoveries.append(recovery)

@@ -10,9 +10,8 @@ from dataclasses import replace
 from pycomms.chaos.core.kinds import KINDS, POINTS, Effect, Form, Kind, Value
 from pycomms.chaos.core.plan import ANY, MOMENTS, Expectation, Fault, Plan, Trigger
 
-SURVIVABLE = tuple(
-    kind.name for kind in KINDS.values() if kind.effect in (Effect.DEATH, Effect.STALL, Effect.SLOW, Effect.SERVICE)
-)
+_GOT_OVER = (Effect.DEATH, Effect.STALL, Effect.SLOW, Effect.SERVICE)
+SURVIVABLE = tuple(kind.name for kind in KINDS.values() if kind.effect in _GOT_OVER and not kind.on_emulator)
 """What a job has to get over by itself."""
 
 _NEVER_AT = ("done", "closing")  # then the job is over, and nothing is left to be seen

@@ -53,6 +53,7 @@ class Kind:
         in_program: happens in the thread that trains, which is in no operation then: it cannot be inside of one.
         on_service: may also be done to the coordinator or the agent.
         on_both_sides: one of its ranks comes to it, and all of them suffer, and `others` as well.
+        on_emulator: of a GPU or of NCCL, both emulated.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Kind:
     in_program: bool = False
     on_service: bool = False
     on_both_sides: bool = False
+    on_emulator: bool = False
 
 
 _FOR = Setting(name="for", form=Form.SECONDS, default=1.0, what="how long; 0: for good")
@@ -218,6 +220,35 @@ KINDS: dict[str, Kind] = {
             ),
         ),
         Kind(name="reset", effect=Effect.NETWORK, what="TCP connections are ended", settings=(_PEERS, _STORE)),
+        Kind(
+            name="gpu-late",
+            effect=Effect.SLOW,
+            what="each piece of work of its GPU begins late",
+            settings=(_FOR, Setting(name="delay", form=Form.SECONDS, default=0.001, what="how late")),
+            on_emulator=True,
+        ),
+        Kind(
+            name="gpu-error",
+            effect=Effect.DEATH,
+            what="its GPU is broken: every call from now on returns an error",
+            on_emulator=True,
+        ),
+        Kind(
+            name="nccl-stuck",
+            effect=Effect.STALL,
+            what="its NCCL does not come to an end any more",
+            settings=(
+                Setting(
+                    name="where",
+                    form=Form.CHOICE,
+                    default="call",
+                    choices=("call", "stream", "making", "splitting"),
+                    what="call: the next operation stays in progress; stream: it never ends there; making, splitting: "
+                    "the next of a communicator",
+                ),
+            ),
+            on_emulator=True,
+        ),
         Kind(
             name="no-dumps",
             effect=Effect.RESOURCE,

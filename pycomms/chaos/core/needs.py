@@ -12,6 +12,7 @@ class Need(Enum):
     SESSION = "a session of pycomms.ft"
     COORDINATOR = "a coordinator"
     STORE = "a store at MASTER_PORT"
+    EMULATOR = "the emulated CUDA"
 
 
 def needs_of(plan: Plan) -> frozenset[Need]:
@@ -24,6 +25,8 @@ def needs_of(plan: Plan) -> frozenset[Need]:
             found.add(Need.COORDINATOR)
         if fault.settings.get("store"):
             found.add(Need.STORE)
+        if fault.of.on_emulator:
+            found.add(Need.EMULATOR)
     return frozenset(found)
 
 
@@ -38,4 +41,6 @@ def lacking(log: Log) -> frozenset[Need]:
             found.add(Need.COORDINATOR)
         if fault.settings.get("store"):
             found.add(Need.STORE)
+        if fault.of.on_emulator:
+            found.add(Need.EMULATOR)
     return frozenset(found)

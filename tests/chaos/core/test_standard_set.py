@@ -32,8 +32,18 @@ def test_a_wheel_has_the_plans() -> None:
 
 
 def test_every_kind_of_fault_is_in_it() -> None:
-    assert {fault.kind for plan in PLANS for fault in plan.faults} == set(KINDS)
+    assert {fault.kind for plan in PLANS for fault in plan.faults} == {
+        name for name, kind in KINDS.items() if not kind.on_emulator
+    }
     assert len(PLANS) >= 25
+
+
+def test_what_needs_an_emulator_has_plans_of_its_own() -> None:
+    plans = plans_of(Path(__file__).parents[1] / "emulated" / "plans")
+    assert {fault.kind for plan in plans for fault in plan.faults} >= {
+        name for name, kind in KINDS.items() if kind.on_emulator
+    }
+    assert all(Need.EMULATOR in needs_of(plan) for plan in plans if plan.name != "kill-on-gpu")
 
 
 def test_the_moments_that_matter_are_in_it() -> None:

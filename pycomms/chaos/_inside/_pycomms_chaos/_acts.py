@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _environment, _network, _tensors
+from . import _environment, _gpu, _network, _tensors
 from ._errors import ChaosError, NotPossibleError
 from ._operation import Operation
 
@@ -48,9 +48,7 @@ def carry_out(worker: Worker, fault: dict[str, Any], operation: Operation | None
         return lambda: worker.be_late(0.0, 0.0)
     if kind == "no-dumps":
         return _prevent_dumps(worker, fault)
-    if kind in _network.ACTS:
-        return _network.ACTS[kind](fault)
-    act = _ACTS.get(kind)
+    act = {**_ACTS, **_network.ACTS, **_gpu.ACTS}.get(kind)
     return None if act is None else act(fault)  # None: the controller has done it
 
 

@@ -1,0 +1,1 @@
+"""Faults of GPUs and of NCCL, on the emulated CUDA: the standard job there, and plans for it."""
