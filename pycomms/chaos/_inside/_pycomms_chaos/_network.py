@@ -221,7 +221,7 @@ def _corrupt(fault: dict[str, Any]) -> None:
 
     def payload(data: bytearray) -> None:
         if len(data) >= _PAYLOAD_B and flipping.acquire(blocking=False):
-            data[len(data) // 2] ^= 0x10
+            data[len(data) // 3] ^= 0x10  # the middle may be the header of the second of two messages
 
     def header(data: bytearray) -> None:
         if flipping.acquire(blocking=False):
