@@ -32,7 +32,7 @@ help:
 	@echo "make gpu        our backend on the GPUs of this machine, with the torch of PYTHON (5 minutes)"
 	@echo "make upstream   torch's own distributed suite, whole, at 2 and 3 ranks (10 minutes)"
 	@echo "make bench      us, gloo and the MPIs, interleaved"
-	@echo "make docs       the generated pages of docs/"
+	@echo "make docs       the generated page and picture of docs/"
 	@echo "make site       the documentation as a site, in out/site"
 	@echo "make doc-programs  what the pages show: programs and commands"
 	@echo "make proto      what members and coordinator say, after a change of messages.proto"
@@ -126,6 +126,7 @@ bench: setup
 
 docs: setup
 	$(PY) docs/generate_env.py
+	$(PY) docs/draw_layers.py
 
 # What the pages show: every block of Python runs, every command line is one that there is.
 doc-programs: setup

@@ -1,4 +1,4 @@
-"""The generated page of the documentation is up to date, and links inside the documentation lead somewhere."""
+"""What is generated of the documentation is up to date, and links inside the documentation lead somewhere."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("launch/*.md")])
 
 
-def test_env_page_is_up_to_date() -> None:
-    script = ROOT / "docs" / "generate_env.py"
+@pytest.mark.parametrize("name", ["generate_env.py", "draw_layers.py"])
+def test_what_is_generated_is_up_to_date(name: str) -> None:
+    script = ROOT / "docs" / name
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
