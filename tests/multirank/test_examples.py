@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from pycomms import _C
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT_SECONDS = 110
 
@@ -78,6 +80,15 @@ def test_survive(long: bool) -> None:
             ("a newcomer joined", ranks),
         ]
         assert len(set(result["losses"])) == ranks
+
+
+@pytest.mark.nccl2_only("is about gloo")
+@pytest.mark.skipif(not _C.recorder_has_hooks, reason="attach() needs the hooks of torch 2.14")
+def test_find_a_hang() -> None:
+    command = [sys.executable, str(EXAMPLES / "find_a_hang.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "MISSING_RANK root ranks [2] group default_pg seq 6 all_reduce" in done.stdout
 
 
 @pytest.mark.nccl2_only("gloo has no windows")
