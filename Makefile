@@ -64,7 +64,7 @@ test: unit cpp-test multirank ft multihost emulator cuda upstream-part site doc-
 unit: setup
 	$(say) "unit tests"
 	$(PY) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal tests/unit tests/flight_recorder \
-	  tests/ft/core tests/ft/wire tests/chaos/core
+	  tests/doctor tests/ft/core tests/ft/wire tests/chaos/core
 
 cpp-test: $(VARIANTS)
 
@@ -126,6 +126,7 @@ bench: setup
 
 docs: setup
 	$(PY) docs/generate_env.py
+	$(PY) docs/generate_versions.py
 	$(PY) docs/draw_layers.py
 
 # What the pages show: every block of Python runs, every command line is one that there is.

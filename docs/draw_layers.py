@@ -40,6 +40,7 @@ PARTS = {
     "pycomms/_register.py": "into torch.distributed",
     "pycomms/process_group/": "groups, regroup",
     "pycomms/rma/": "windows",
+    "pycomms/doctor/": "pycomms doctor",
     "pycomms/flight_recorder/": "readers, analyzer, reports",
     "pycomms/ft/": "sessions, replicas, rounds",
     "pycomms/ft/core/": "quorum, step, recovery: pure",

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("launch/*.md")])
 
 
-@pytest.mark.parametrize("name", ["generate_env.py", "draw_layers.py"])
+@pytest.mark.parametrize("name", ["generate_env.py", "generate_versions.py", "draw_layers.py"])
 def test_what_is_generated_is_up_to_date(name: str) -> None:
     script = ROOT / "docs" / name
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, timeout=60, check=False)

@@ -90,6 +90,14 @@ def test_controller_of_chaos_needs_no_torch() -> None:
     assert not violations, show(violations)
 
 
+def test_doctor_needs_no_torch() -> None:
+    """A torch that is broken is what it has to tell of."""
+    sources = read(ROOT / "pycomms" / "doctor", relative_to=ROOT, suffixes={".py"})
+    sources.pop("pycomms/doctor/_rank.py")  # a child
+    violations = import_violations(sources, {"pycomms", *sys.stdlib_module_names})
+    assert not violations, show(violations)
+
+
 def test_launch_needs_nothing() -> None:
     sources = read(ROOT / "launch", relative_to=ROOT, suffixes={".py"})
     assert sources
