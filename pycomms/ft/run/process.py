@@ -98,7 +98,10 @@ class Process:
         """By a signal, since this was asked last. A debugger that holds a process does not stop it in this sense."""
         if self.ending is not None:
             return False
-        return os.waitid(os.P_PIDFD, self._pidfd, os.WSTOPPED | os.WNOHANG) is not None
+        try:
+            return os.waitid(os.P_PIDFD, self._pidfd, os.WSTOPPED | os.WNOHANG) is not None
+        except ChildProcessError:
+            return False  # it has ended, and is not collected yet
 
     def is_stopped(self) -> bool:
         """At this moment, by a signal."""

@@ -60,6 +60,14 @@ def test_the_fate_of_a_process_that_has_ended_by_itself(text: str, ending: Endin
     collect(process)
 
 
+def test_a_process_that_has_ended_is_not_stopped() -> None:
+    process = start("")
+    wait_for_end(process)
+    assert not process.was_stopped(), "before it is collected"
+    collect(process)
+    assert not process.was_stopped()
+
+
 def test_a_signal_that_comes_too_late_leaves_the_ending_as_it_is() -> None:
     process = start("raise SystemExit(3)")
     wait_for_end(process)
