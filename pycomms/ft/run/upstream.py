@@ -185,7 +185,7 @@ class Upstream:
 
     async def _talk(self, call: Any, grpc_error: type[Exception]) -> None:
         beat = self._timeouts.beat.total_seconds()
-        with suppress(grpc_error):
+        with suppress(grpc_error, asyncio.InvalidStateError):  # the latter: the call has ended already
             while True:
                 try:
                     envelope = await asyncio.wait_for(self._words.get(), beat)
