@@ -7,11 +7,10 @@ import asyncio
 import logging
 import signal
 import sys
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pycomms.ft.core.timeouts import derive
+from pycomms.ft.core.timeouts import derive_from
 
 if TYPE_CHECKING:
     from pycomms.ft.coordinator.server import Settings
@@ -100,7 +99,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         min_ranks=arguments.min_ranks,
         max_ranks=most,
         expected=most if arguments.expected is None else arguments.expected,
-        timeouts=derive(timedelta(seconds=arguments.recovery_deadline)),
+        timeouts=derive_from(arguments.recovery_deadline),
     )
     if arguments.tls_ca and not (arguments.tls_cert or arguments.tls_key):
         raise ValueError("--tls-ca is given without --tls-cert and --tls-key")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 
 SHORTEST = timedelta(milliseconds=200)
+LONGEST = timedelta(days=365)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +46,16 @@ def derive(recovery_deadline: timedelta, **by_hand: timedelta) -> Timeouts:
     """All timeouts, from the one that users set.
 
     Raises:
-        ValueError: the deadline is too short, a name is unknown, or a value set by hand contradicts another.
+        TypeError: the deadline is no timedelta.
+        ValueError: it is too short or too long, a name is unknown, or a value set by hand contradicts another.
     """
+    if not isinstance(recovery_deadline, timedelta):
+        raise TypeError(f"recovery_deadline is {recovery_deadline!r}, expected a timedelta")
+    seconds = recovery_deadline.total_seconds()
     if recovery_deadline < SHORTEST:
-        raise ValueError(
-            f"recovery_deadline is {recovery_deadline.total_seconds()} s, "
-            f"expected at least {SHORTEST.total_seconds()} s"
-        )
+        raise ValueError(f"recovery_deadline is {seconds} s, expected at least {SHORTEST.total_seconds()} s")
+    if recovery_deadline > LONGEST:
+        raise ValueError(f"recovery_deadline is {seconds} s, expected at most {LONGEST.total_seconds()} s")
     derived = {
         "operation": recovery_deadline,
         "gather": recovery_deadline / 4,
@@ -71,6 +75,13 @@ def derive(recovery_deadline: timedelta, **by_hand: timedelta) -> Timeouts:
     timeouts = Timeouts(recovery_deadline=recovery_deadline, **{**derived, **by_hand})
     _check(timeouts)
     return timeouts
+
+
+def derive_from(seconds: float) -> Timeouts:
+    """The same, from the number of a command line, which may be none that a timedelta can have. Raises ValueError."""
+    if not abs(seconds) <= LONGEST.total_seconds():
+        raise ValueError(f"recovery_deadline is {seconds} s, expected at most {LONGEST.total_seconds()} s")
+    return derive(timedelta(seconds=seconds))
 
 
 def _check(timeouts: Timeouts) -> None:

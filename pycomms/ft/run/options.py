@@ -12,7 +12,7 @@ from enum import Enum, Flag
 from pathlib import Path
 
 from pycomms.ft.coordinator.tls import OPTIONS, VARIABLES, Tls, tls_of
-from pycomms.ft.core.timeouts import Timeouts, derive
+from pycomms.ft.core.timeouts import Timeouts, derive_from
 from pycomms.ft.run.arguments import parser_of
 
 DEFAULT_PORT = 29400  # of the coordinator; torchrun's rendezvous has the same
@@ -142,7 +142,6 @@ def _checked(given: argparse.Namespace, environment: Mapping[str, str]) -> Optio
         raise ValueError(f"--node-rank is {given.node_rank}, expected 0 to {most - 1} for --nnodes={given.nnodes}")
     if given.monitor_interval is not None and given.monitor_interval <= 0:
         raise ValueError(f"--monitor-interval is {given.monitor_interval}, expected more than 0")
-    by_hand: dict[str, timedelta] = {}
     return Options(
         fewest_nodes=fewest,
         most_nodes=most,
@@ -152,20 +151,20 @@ def _checked(given: argparse.Namespace, environment: Mapping[str, str]) -> Optio
         run_id="" if given.standalone or given.rdzv_id == "none" else given.rdzv_id,
         local_addr=given.local_addr,
         master_addr=given.master_addr if static else None,
-        master_port=given.master_port if static else None,
+        master_port=_port(given.master_port, "--master-port") if static else None,
         role=given.role,
         program=_program(given),
         output=_output(given, environment),
         max_restarts=_at_least(given.max_restarts, 0, "--max-restarts"),
-        min_ranks=None if given.min_ranks is None else _at_least(given.min_ranks, 1, "--min-ranks"),
+        min_ranks=_min_ranks(given, most),
         spares=_at_least(given.spares, 0, "--spares"),
-        timeouts=derive(timedelta(seconds=given.recovery_deadline), **by_hand),
+        timeouts=derive_from(given.recovery_deadline),
         shutdown=_shutdown(given.shutdown_timeout, environment),
         signals=_signals(given.signals_to_handle),
         virtual_local_rank=given.virtual_local_rank,
         token_file=Path(token) if token else None,
         tls=_tls(given, environment, meeting, warnings),
-        http_port=given.coordinator_http,
+        http_port=_port(given.coordinator_http, "--coordinator-http"),
         json=given.json,
         warnings=tuple(warnings),
     )
@@ -188,6 +187,24 @@ def _per_node(text: str) -> str:
 def _at_least(value: int, least: int, name: str) -> int:
     if value < least:
         raise ValueError(f"{name} is {value}, expected {least} or more")
+    return value
+
+
+def _min_ranks(given: argparse.Namespace, most: int) -> int | None:
+    if given.min_ranks is None:
+        return None
+    per_node = given.nproc_per_node
+    if per_node.isdecimal() and given.min_ranks > most * int(per_node):
+        raise ValueError(
+            f"--min-ranks is {given.min_ranks}, expected at most the job's {most * int(per_node)} workers "
+            f"(--nnodes={given.nnodes}, --nproc-per-node={per_node})"
+        )
+    return _at_least(given.min_ranks, 1, "--min-ranks")
+
+
+def _port(value: int | None, name: str) -> int | None:
+    if value is not None and not 0 <= value < 1 << 16:
+        raise ValueError(f"{name} is {value}, expected a port, 0 to 65535")
     return value
 
 

@@ -50,6 +50,7 @@ def outcome(*arguments: str) -> tuple[int, str]:
         (["--http", "99999"], "--http is 99999, expected a port"),
         (["--min-ranks", "5", "--max-ranks", "4"], "min_ranks is 5"),
         (["--recovery-deadline", "0.01"], "recovery_deadline is 0.01 s"),
+        (["--recovery-deadline", "inf"], "recovery_deadline is inf s, expected at most"),
         (["--tls-ca", "/nowhere"], "--tls-ca is given without --tls-cert"),
         (["--tls-cert", "/nowhere"], "expected both or none"),
         (["--tls-cert", "/nowhere", "--tls-key", "/nowhere"], "No such file"),

@@ -124,6 +124,12 @@ def test_streams() -> None:
         ([*HOSTS, "--rdzv-conf=is_host=1", f"--tls-ca={__file__}"], "--tls-cert and --tls-key are missing"),
         (["--spares=-1"], "--spares is -1"),
         (["--min-ranks=0"], "--min-ranks is 0, expected 1 or more"),
+        (["--min-ranks=5", "--nproc-per-node=2"], "--min-ranks is 5, expected at most the job's 2 workers"),
+        (["--recovery-deadline=nan"], "recovery_deadline is nan s, expected at most"),
+        (["--recovery-deadline=inf"], "recovery_deadline is inf s, expected at most"),
+        (["--recovery-deadline=1e300"], "recovery_deadline is 1e+300 s, expected at most"),
+        (["--coordinator-http=70000"], "--coordinator-http is 70000, expected a port, 0 to 65535"),
+        (["--master-port=-1"], "--master-port is -1, expected a port, 0 to 65535"),
     ],
 )
 def test_complaints(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
