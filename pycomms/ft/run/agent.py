@@ -186,6 +186,7 @@ class Agent:
             rank=worker.rank,
             ending=worker.ending,
             announced=worker.announced,
+            left=worker.left,
             refused=worker.refused,
             restarts=slot.restarts,
             failures=slot.failures,

@@ -19,6 +19,7 @@ class End:
 
     Attributes:
         announced: it has used pycomms.ft.
+        left: it has trained to the end, and said so.
         refused: the coordinator has told it that the job has ended, and why; empty: it has not.
         restarts: how often its slot has been started again already.
         failures: how many processes of the slot in a row, this one included, have ended before they trained.
@@ -27,6 +28,7 @@ class End:
     rank: int
     ending: Ending
     announced: bool
+    left: bool
     refused: str
     restarts: int
     failures: int
@@ -87,7 +89,9 @@ def after(end: End, job: JobState, limits: Limits, others: int) -> Decision:
         return Done()
     if not job.sessions and not end.announced:
         return Again(reason=str(end))
-    if over(job) or (end.refused and job.finished):
+    if end.left and not end.ending.signal:
+        return Fail(reason=f"{end} behind the training, which is complete")
+    if over(job) or (end.refused and job.finished) or (end.refused == ALL_DONE and job.training):
         return Done(reason=f"{end}; the training was over")
     if end.refused and not _others_may_be_finishing(end, limits):
         return Again(reason=f"{end}: {end.refused}")
@@ -99,8 +103,8 @@ def after(end: End, job: JobState, limits: Limits, others: int) -> Decision:
 
 
 def _others_may_be_finishing(end: End, limits: Limits) -> bool:
-    """It was killed as all came to the end of the training. What the others' processes end with is not known yet: all
-    is over when the first has ended with 0, and to start all again is for when none does, which its successor finds."""
+    """It was killed as all came to the end of the training, and so were the others, as far as is known. All is over
+    when one has ended with 0, and to start all again is for when none does, which its successor finds."""
     return end.refused == ALL_DONE and end.failures == 0 and end.restarts < limits.max_restarts
 
 

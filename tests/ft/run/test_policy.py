@@ -17,7 +17,7 @@ LIMITS = Limits(max_restarts=3, min_ranks=None)
 
 
 def end(ending: Ending = KILLED, **what: Any) -> End:
-    usual: dict[str, Any] = {"rank": 1, "announced": True, "refused": "", "restarts": 0, "failures": 0}
+    usual: dict[str, Any] = {"rank": 1, "announced": True, "left": False, "refused": "", "restarts": 0, "failures": 0}
     return End(ending=ending, **{**usual, **what})
 
 
@@ -38,10 +38,16 @@ def job(**what: Any) -> JobState:
         (end(restarts=3), job(), Limits(max_restarts=3, min_ranks=3), Fail),
         (end(refused="too few"), job(), LIMITS, Again),
         (end(refused="others are done"), job(finished=True), LIMITS, Done),
-        (end(refused=ALL_DONE), job(), LIMITS, Respawn),  # it had trained: the others have not ended yet
-        (end(refused=ALL_DONE, restarts=1, failures=1), job(), LIMITS, Again),  # and none of them ends with 0
+        (end(refused=ALL_DONE), job(), LIMITS, Done),  # the others do what comes behind the training
+        (end(refused=ALL_DONE, restarts=1, failures=2), job(), LIMITS, Done),
+        (end(refused=ALL_DONE), job(training=False), LIMITS, Respawn),  # it had trained: nothing is known of the others
+        (end(refused=ALL_DONE, restarts=1, failures=1), job(training=False), LIMITS, Again),  # none of them ends with 0
         (end(refused=ALL_DONE), job(finished=True), LIMITS, Done),
-        (end(refused=ALL_DONE, restarts=3), job(), LIMITS, Again),
+        (end(refused=ALL_DONE, restarts=3), job(training=False), LIMITS, Again),
+        (end(Ending(code=1), left=True), job(), LIMITS, Fail),
+        (end(Ending(code=1), left=True), job(finished=True, training=False), LIMITS, Fail),
+        (end(left=True), job(finished=True, training=False), LIMITS, Done),
+        (end(Ending(code=0), left=True), job(), LIMITS, Done),
         (end(), job(finished=True, training=False), LIMITS, Done),
         (end(), job(finished=True, training=True), LIMITS, Respawn),
     ],

@@ -12,6 +12,7 @@ import pytest
 
 from pycomms.ft.coordinator.auth import make_token
 from pycomms.ft.core.messages import (
+    ALL_DONE,
     Announce,
     Beat,
     Change,
@@ -237,6 +238,47 @@ def test_when_the_training_is_over_nobody_is_started_again(
         assert job.end() == 0
         job.line("rank 1 has ended with signal 9 .*; the training was over")
         assert len(coordinator.wait(Announce)) == 2
+
+
+def test_a_program_that_fails_behind_the_training_fails_the_job(
+    tmp_path: Path, coordinator: FakeCoordinator, token: Path
+) -> None:
+    script = TRAIN.replace("member.leave()", "member.leave()\n    if SLOT: raise ValueError('no room')")
+    with Running(tmp_path, script, *options(coordinator, token, "--nproc-per-node=2")) as job:
+        coordinator.wait(Settled, 2)
+        end_all(coordinator, 2)
+        assert job.end() == 1
+        job.line("the job has failed: rank 1 has ended with exit code 1 behind the training, which is complete")
+        job.line("ValueError: no room")
+        assert len(coordinator.wait(Announce)) == 2
+
+
+def test_who_comes_late_does_not_disturb_what_others_do_behind_the_training(
+    tmp_path: Path, coordinator: FakeCoordinator, token: Path
+) -> None:
+    script = """
+        import sys
+        from tests.ft.run.member import *
+        from pycomms.ft.core.messages import Change, Refused
+        member = Member()
+        member.announce()
+        if SLOT == 1:
+            if INCARNATION > 0:
+                member.hear(Refused)
+            sys.exit(1)
+        member.settle()
+        member.leave()
+        member.hear(Change)
+        print("all is saved", flush=True)
+    """
+    with Running(tmp_path, script, *options(coordinator, token, "--nproc-per-node=2")) as job:
+        coordinator.wait(Leaving)
+        late = coordinator.wait(Announce, 2, lambda one: one.slot == 1)[-1].member
+        coordinator.send(late.host, Refused(member=late, verdict=Verdict.ENDED, reason=ALL_DONE), (late.nonce,))
+        job.line("rank 1 has ended with exit code 1; the training was over")
+        end_all(coordinator, 1)
+        assert job.end() == 0
+        job.line("all is saved")
 
 
 def test_a_membership_that_cannot_be_saved_starts_all_again(
