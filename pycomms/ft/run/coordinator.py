@@ -39,6 +39,7 @@ class Coordinator:
         self._round = 0
         self._started = 0.0
         self._ending = False
+        self._renewing = False  # it was ended here, for a new round
         self._timer: asyncio.TimerHandle | None = None
         self._gone = asyncio.Event()
 
@@ -62,12 +63,17 @@ class Coordinator:
     def begin_round(self, number: int) -> None:
         """All workers are started again: what it knows of the old ones is of no use."""
         self._round = number
-        if self._child is not None and not self._ending:
+        if self._child is not None and self._child.process.ending is None and not self._ending:
+            self._renewing = True
             self._child.process.kill()
 
     def _ended(self, child: Child, ending: Ending) -> None:
         self._gone.set()
         if self._ending:
+            return
+        if self._renewing:
+            self._renewing, self._quick = False, 0
+            self._start_later()
             return
         loop = asyncio.get_running_loop()
         quick = loop.time() - self._started < _QUICK and ending.code != SUPERSEDED

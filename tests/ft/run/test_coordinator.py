@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import urllib.request
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from pycomms.ft.run.coordinator import Coordinator
 from pycomms.ft.run.spawning import free_port
+from pycomms.ft.run.words import Voice
+from pycomms.ft.run.writer import Writer
 
-from ._running import Running, wait_for
+from ._running import PATIENCE_S, Running, wait_for
 
 FORM = """
     import os, signal, sys
@@ -96,6 +101,28 @@ def test_a_coordinator_that_finds_no_room_is_started_when_there_is(tmp_path: Pat
         state.unlink()
         away.rename(state)
         assert job.end() == 0
+
+
+def test_a_new_round_has_a_new_coordinator_without_a_word(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    async def renew(writer: Writer) -> None:
+        arguments = ["--listen=127.0.0.1:0", f"--token-file={tmp_path / 'token'}"]
+        state, log = tmp_path / "state", tmp_path / "log"
+        coordinator = Coordinator(arguments, state, os.environ, log, writer, Voice(writer))
+        coordinator.start()
+        coordinator.begin_round(1)
+        await asyncio.wait_for(coordinator._gone.wait(), PATIENCE_S)
+        await asyncio.wait_for(started(coordinator), PATIENCE_S)
+        assert (state / "round1").exists()
+        await coordinator.stop()
+
+    async def started(coordinator: Coordinator) -> None:
+        while coordinator._gone.is_set():
+            await asyncio.sleep(0)
+
+    writer = Writer()
+    asyncio.run(renew(writer))
+    assert writer.end(timedelta(seconds=PATIENCE_S))
+    assert "has ended" not in capfd.readouterr().err
 
 
 def test_nobody_outlives_an_agent_that_is_killed(tmp_path: Path) -> None:
