@@ -10,6 +10,11 @@ from pycomms.ft.core.roster import Gone, Member, State
 
 
 def announce(job: Job, event: Announce) -> None:
+    most = job.rule.max_ranks
+    if event.min_ranks > most:
+        reason = f"min_ranks is {event.min_ranks}, expected at most the job's {most} slots"
+        job.refuse(event.member, Verdict.FULL, reason)
+        return
     job.min_ranks = max(job.min_ranks, event.min_ranks)
     member = job.roster.living.get(event.member)
     if event.epoch is not None and job.is_superseded_by(event.epoch):

@@ -80,8 +80,12 @@ class Job:
             if deadline is not None and deadline <= self.now:
                 self.sent += self.quorum.tick(self.now)
 
-    def announce(self, who: MemberId, slot: int | None, position: Position | None = None) -> None:
-        self.say(Announce(member=who, slot=slot, pid=1, handle=f"{who.nonce}:new", position=position or Position()))
+    def announce(
+        self, who: MemberId, slot: int | None, position: Position | None = None, *, min_ranks: int = 1
+    ) -> None:
+        position = position or Position()
+        handle = f"{who.nonce}:new"
+        self.say(Announce(member=who, slot=slot, pid=1, handle=handle, position=position, min_ranks=min_ranks))
 
     def teach(self, who: MemberId, epoch: EpochId, slot: int, seats: tuple[Seat, ...] = ()) -> None:
         self.say(

@@ -55,6 +55,16 @@ def test_a_job_that_too_few_come_to_ends() -> None:
     assert job.take(Refused)[member(1)].verdict is Verdict.ENDED
 
 
+def test_who_wants_more_members_than_there_are_slots_is_told_at_once() -> None:
+    job = Job(2)
+    job.announce(member(0), 0, min_ranks=3)
+    refused = job.take(Refused)[member(0)]
+    assert (refused.verdict, refused.reason) == (Verdict.FULL, "min_ranks is 3, expected at most the job's 2 slots")
+    job.announce(member(1), 0)
+    job.announce(member(2), 1)
+    assert len(job.take_form().seats) == 2, "the others are not held up"
+
+
 def test_members_without_a_slot_get_the_free_ones() -> None:
     job = Job(3)
     job.announce(member(0, "a"), None)
