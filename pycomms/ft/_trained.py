@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -41,6 +41,7 @@ class Trained:
         state: Mapping[str, Stateful] | None,
         outer: LocalSGD | None,
         micro_batches: int | None,
+        on_commit: Callable[[int], None] | None,
     ) -> None:
         is_plain = model is not None and optimizer is not None and not isinstance(model, DistributedDataParallel)
         if outer is not None and not (is_plain and scaler is None and micro_batches is None):
@@ -59,6 +60,7 @@ class Trained:
         self._scheduler = scheduler
         self._scaler = scaler
         self._micro_batches = micro_batches
+        self._on_commit = on_commit
         self._buffers = Buffers(model)
         if outer is not None and model is not None:
             outer.bind(model, [self.parts[name] for name in _INNER if name in self.parts])
@@ -106,6 +108,8 @@ class Trained:
                 self._scheduler.step()
         if self.sampler is not None:
             self.sampler.commit(number, world, self.micro_batches_of(world))
+        if self._on_commit is not None:
+            self._on_commit(number)
 
     def put_back(self) -> None:
         """What a step has changed that is given up."""

@@ -62,7 +62,7 @@ class Session:
         scaler: a ``torch.amp.GradScaler``; unscales, steps and updates with the optimizer.
         sampler: gives each step its samples.
         state: more of the training's state, by name: whatever has ``state_dict`` and ``load_state_dict``. It must
-            change only where a step is committed.
+            change only where a step is committed: in ``on_commit``.
         replica: where the model is sharded (FSDP2): with whom. Every parameter has to be on its mesh.
         outer: :class:`pycomms.ft.LocalSGD` or :class:`pycomms.ft.DiLoCo`: a step is then a round of inner steps.
         min_ranks: fewer members do not train: they wait for others.
@@ -76,6 +76,8 @@ class Session:
             ``pycomms run``, or 10 s.
         committed: steps that the state given here has behind it, if it is a checkpoint's that you have loaded.
         checkpoints: where to write one every so many steps, and to begin from when all members are started anew.
+        on_commit: called on every member with the number of each step that is taken, behind optimizer and scheduler:
+            here ``state`` moves on. Behind the block is too late, for checkpoints and newcomers have got it by then.
         on_recovery: called when training goes on after a change of members.
         membership: makes what decides who is in, from timeouts and min_ranks; None: what the environment says.
 
@@ -101,6 +103,7 @@ class Session:
         recovery_deadline: timedelta | None = None,
         committed: int = 0,
         checkpoints: Checkpoints | None = None,
+        on_commit: Callable[[int], None] | None = None,
         on_recovery: Callable[[Recovery], None] | None = None,
         membership: Callable[[timeouts.Timeouts, int], Membership] | None = None,
     ) -> None:
@@ -130,6 +133,7 @@ class Session:
             state=state,
             outer=outer,
             micro_batches=micro_batches,
+            on_commit=on_commit,
         )
         self._timeouts = timeouts.derive(_start.deadline(recovery_deadline))
         self._on_recovery = on_recovery
