@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.optim import Optimizer
 
+from pycomms.ft._arguments import expect_kinds, expect_stateful
 from pycomms.ft._buffers import Buffers
 from pycomms.ft._state import Snapshot, Stateful, load, parts_of, take_apart
 from pycomms.ft.ddp import DistributedDataParallel
@@ -28,6 +29,7 @@ class Trained:
 
     Raises:
         ValueError: one contradicts another.
+        TypeError: one is not what its name asks for.
     """
 
     def __init__(
@@ -43,6 +45,18 @@ class Trained:
         micro_batches: int | None,
         on_commit: Callable[[int], None] | None,
     ) -> None:
+        expect_kinds(
+            "Session",
+            model=model,
+            optimizer=optimizer,
+            scheduler=scheduler,
+            scaler=scaler,
+            sampler=sampler,
+            outer=outer,
+        )
+        if state is not None:
+            expect_stateful("Session", "state", state)
+        _check_parameters(model, optimizer)
         is_plain = model is not None and optimizer is not None and not isinstance(model, DistributedDataParallel)
         if outer is not None and not (is_plain and scaler is None and micro_batches is None):
             raise ValueError(
@@ -122,3 +136,16 @@ class Trained:
 
     def load(self, fetched: Any) -> None:
         load(self.parts, fetched)
+
+
+def _check_parameters(model: nn.Module | None, optimizer: Optimizer | None) -> None:
+    """What the optimizer changes beside the model would be something else on each member."""
+    if model is None or optimizer is None:
+        return
+    own = {id(one) for one in model.parameters()}
+    strange = sum(id(one) not in own for group in optimizer.param_groups for one in group["params"])
+    if strange:
+        raise ValueError(
+            f"Session: the optimizer has {strange} parameters that are not the model's, expected none: "
+            "their gradients would not be averaged"
+        )

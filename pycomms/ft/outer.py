@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import SGD
 
+from pycomms.ft._arguments import expect_int
 from pycomms.ft._shared_memory import shared_empty
 from pycomms.ft._state import Stateful
 
@@ -38,11 +39,11 @@ class LocalSGD:
 
     Raises:
         ValueError: every is less than 1.
+        TypeError: every is no int.
     """
 
     def __init__(self, every: int) -> None:
-        if every < 1:
-            raise ValueError(f"{type(self).__name__}: every is {every}, expected at least 1")
+        expect_int(type(self).__name__, "every", every, 1)
         self.every = every
         self._parameters: list[Tensor] = []
         self._is_open = False  # a round has begun, and has not ended either way

@@ -7,7 +7,6 @@ sample, whoever is in it, and members that join need one number.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.data import default_collate
 
+from pycomms.ft._arguments import expect_int
 from pycomms.ft._random import mix
 
 
@@ -59,6 +59,7 @@ class ElasticSampler:
 
     Raises:
         ValueError: there are no samples, or batch_size is not positive.
+        TypeError: data has no length, or batch_size or seed is no int.
     """
 
     def __init__(
@@ -70,11 +71,15 @@ class ElasticSampler:
         seed: int = 0,
         collate: Callable[[list[Any]], Any] = default_collate,
     ) -> None:
+        if not isinstance(data, (int, Sized)):
+            raise TypeError(
+                f"ElasticSampler: data is {data!r}, expected a dataset with a length, or a number of samples"
+            )
         self.size = data if isinstance(data, int) else len(data)
         if self.size < 1:
             raise ValueError(f"ElasticSampler: data has {self.size} samples, expected at least 1")
-        if operator.index(batch_size) < 1:
-            raise ValueError(f"ElasticSampler: batch_size is {batch_size}, expected at least 1")
+        expect_int("ElasticSampler", "batch_size", batch_size, 1)
+        expect_int("ElasticSampler", "seed", seed)
         self.batch_size = batch_size
         self._data = None if isinstance(data, int) else data
         self._shuffle = shuffle

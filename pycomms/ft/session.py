@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from pycomms.ft import _start, _sync_points, _uncaught
+from pycomms.ft._arguments import expect_int, expect_kinds
 from pycomms.ft._course import Course
 from pycomms.ft._keeping import Keeping
 from pycomms.ft._member import Membership as Membership
@@ -83,6 +84,7 @@ class Session:
 
     Raises:
         ValueError: an argument contradicts another.
+        TypeError: an argument is not what its name asks for.
     """
 
     def __init__(
@@ -111,12 +113,13 @@ class Session:
             raise ValueError(f"Session: world is {world!r}, expected 'dynamic' or 'constant'")
         if (world == "constant") != (micro_batches is not None):
             raise ValueError("Session: micro_batches belongs to world='constant', which needs it")
-        if micro_batches is not None and micro_batches < 1:
-            raise ValueError(f"Session: micro_batches is {micro_batches}, expected at least 1")
-        if min_ranks < 1:
-            raise ValueError(f"Session: min_ranks is {min_ranks}, expected at least 1")
-        if committed < 0:
-            raise ValueError(f"Session: committed is {committed}, expected at least 0")
+        if micro_batches is not None:
+            expect_int("Session", "micro_batches", micro_batches, 1)
+        if seed is not None:
+            expect_int("Session", "seed", seed)
+        expect_int("Session", "min_ranks", min_ranks, 1)
+        expect_int("Session", "committed", committed, 0)
+        expect_kinds("Session", replica=replica, checkpoints=checkpoints, on_commit=on_commit, on_recovery=on_recovery)
         if committed and checkpoints is not None:
             raise ValueError(f"Session: committed is {committed}, but the checkpoints say how far the state is")
         if replica is not None and checkpoints is not None:
@@ -208,6 +211,7 @@ class Session:
             CoordinatorLost: nobody has said how to go on.
             NothingToRestoreFrom: all members are half restored.
         """
+        expect_int("Session.steps", "until", until, 0)
         self._course.join()
         attempt, number = 0, 0
         while self.committed < until:
