@@ -82,6 +82,9 @@ class Session:
         on_recovery: called when training goes on after a change of members.
         membership: makes what decides who is in, from timeouts and min_ranks; None: what the environment says.
 
+    Attributes:
+        recoveries: what has happened so far when members changed, in its order; the first is the beginning.
+
     Raises:
         ValueError: an argument contradicts another.
         TypeError: an argument is not what its name asks for.
