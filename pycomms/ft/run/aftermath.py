@@ -68,7 +68,7 @@ def records_of(folder: Path, pids: Iterable[int]) -> list[Path]:
 
 
 def verdict(files: list[Path], folder: Path) -> str:
-    """What ``pycomms fr analyze`` says of these files."""
+    """What ``pycomms fr analyze`` says of these files; nothing where the workers have not come to an operation."""
     if not files:
         return ""
     # Here, for numpy takes longer to import than the whole agent.
@@ -79,6 +79,8 @@ def verdict(files: list[Path], folder: Path) -> str:
     loaded = load(files)
     if not loaded.records:
         return f"no record can be read in {folder}"
+    if not any(record.entries.size for record in loaded.records):
+        return ""
     text = to_text(analyze(loaded.records, loaded.warnings, degraded=bool(loaded.unreadable)))
     return f"the flight recorder says:\n{_indented(text)}\n  records: {folder} (pycomms fr analyze {folder})"
 

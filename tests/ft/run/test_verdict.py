@@ -29,3 +29,18 @@ def test_the_flight_recorder_says_what_happened(tmp_path: Path) -> None:
         job.line("first: rank 1 .* exit code 3")
         job.line(r"RANK_DIED root ranks \[1\] group default_pg seq 2 all_reduce")
         job.line(f"records: {records}/told")
+
+
+@pytest.mark.timeout(300)  # a worker imports torch
+def test_it_says_nothing_of_a_job_that_has_not_come_to_an_operation(tmp_path: Path) -> None:
+    script = """
+        from pycomms import ft
+        ft.Session()
+        raise ValueError("no data")
+    """
+    records = tmp_path / "records"
+    with Running(tmp_path, script, "--max-restarts=0", environment={"PYCOMMS_FR_DIR": str(records)}) as job:
+        assert job.end(250) == 1
+        job.line("ValueError: no data")
+        assert list(records.rglob("*.ring")), "there are records"
+        assert not job.count("flight recorder")
