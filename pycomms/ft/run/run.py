@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import signal
 import socket
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 from pycomms.flight_recorder._places import base_folder, job_name
 from pycomms.ft.coordinator.auth import read_token
@@ -24,7 +26,7 @@ from pycomms.ft.run.devices import workers_of
 from pycomms.ft.run.environment import Host
 from pycomms.ft.run.launching import LocalLaunch
 from pycomms.ft.run.logs import Logs
-from pycomms.ft.run.options import Options
+from pycomms.ft.run.options import Kind, Options
 from pycomms.ft.run.ownership import Ownership, address_towards
 from pycomms.ft.run.relay import Relay
 from pycomms.ft.run.scratch import Scratch
@@ -37,6 +39,8 @@ from pycomms.ft.wire import Envelope, encode
 
 _WRITE_WITHIN = timedelta(seconds=10)
 _LEAVE_WITHIN = 1.0
+EXIT_USAGE = 2
+"""As argparse has it."""
 
 
 async def run(options: Options, environment: Mapping[str, str]) -> int:
@@ -48,6 +52,9 @@ async def run(options: Options, environment: Mapping[str, str]) -> int:
     scratch = None
     code = EXIT_FAILED
     try:
+        if lacking := _lacking(options):
+            voice.say(lacking)
+            return EXIT_USAGE
         scratch = Scratch()
         code = await _Run(options, environment, scratch, writer, voice).run()
     except (OSError, ValueError) as error:
@@ -59,6 +66,16 @@ async def run(options: Options, environment: Mapping[str, str]) -> int:
         if scratch is not None:
             scratch.remove()
     return code
+
+
+def _lacking(options: Options) -> str:
+    """What cannot go well on any attempt, before anything is started; empty: nothing that can be seen."""
+    program, token = options.program, options.token_file
+    if program.kind is Kind.SCRIPT and not Path(program.name).exists():
+        return f"the script is {program.name!r}, expected a file; there is none, seen from {Path.cwd()}"
+    if token is not None and not os.access(token, os.R_OK):
+        return f"--token-file is {str(token)!r}, expected a file that can be read"
+    return ""
 
 
 class _Run:

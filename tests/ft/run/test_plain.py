@@ -234,6 +234,17 @@ def test_wrong_command_lines(tmp_path: Path, options: list[str], complaint: str)
         assert any(complaint in line for line in job.err), job.err
 
 
+def test_what_is_not_there_is_said_before_anything_is_started(tmp_path: Path) -> None:
+    with Running(tmp_path, "", "--token-file=nowhere") as job:
+        assert job.end() == 2
+        assert job.lines == ["pycomms run: --token-file is 'nowhere', expected a file that can be read"]
+    with Running(tmp_path, "", "no_such_script.py") as job:
+        assert job.end() == 2
+        assert job.lines == [
+            f"pycomms run: the script is 'no_such_script.py', expected a file; there is none, seen from {tmp_path}"
+        ]
+
+
 def test_options_that_mean_nothing_here_are_named_once(tmp_path: Path) -> None:
     with Running(tmp_path, "", "--monitor-interval=1", "--start-method=fork", "--numa-binding=node") as job:
         assert job.end() == 0
