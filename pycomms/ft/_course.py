@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch.distributed as dist
@@ -19,7 +20,7 @@ from pycomms.ft._trained import Trained
 from pycomms.ft.agreement import Agreements, highest
 from pycomms.ft.core import recovery, timeouts
 from pycomms.ft.core import step as step_protocol
-from pycomms.ft.core.messages import Form, Position, Standing
+from pycomms.ft.core.messages import Form, Position, Seat, Standing
 from pycomms.ft.core.step import Do, Happened, Progression, Stage
 from pycomms.ft.errors import CoordinatorLost, JobEnded, NothingToRestoreFrom
 
@@ -114,6 +115,20 @@ class Course:
         form = self._stand(loss)
         return self._settle_until_all_have(form, began, words(form, before) or loss.reason or form.reason)
 
+    def fall_back(self, seats: Sequence[Seat]) -> Position | None:
+        """With what this member comes where of some shard nobody has the state: with a checkpoint; None: as it is."""
+        lack = None if self._replica is None else self._replica.lack(seats)
+        found = self._keeping.look() if lack is not None else None
+        if lack is None or found is None:
+            return None
+        position = Position(committed=found, standing=Standing.LOADED)
+        if position == self.now.position and not lack.is_lost:
+            return None  # others have it, or will
+        if self.now.position.standing is not Standing.LOADED:
+            _LOG.warning("%s: the job goes back to the checkpoint of step %d", lack.reason, found)
+        self.now = replace(self.now, position=position)
+        return position
+
     def finish(self) -> None:
         """Nobody leaves before all have committed the last step: somebody may be in doubt about it."""
         error: BaseException | None = None
@@ -190,13 +205,6 @@ class Course:
             plan = recovery.plan(form.seats) if self._replica is None else self._replica.plan(form.seats)
         except recovery.NothingToRestoreFromError as err:
             raise NothingToRestoreFrom(str(err)) from err
-        if recovery.has_lost_all(form.seats, is_first_epoch=form.previous is None):
-            _LOG.warning(
-                "nobody is left who has trained (%d members have died): the job goes on from step %d, with what the "
-                "program has made or loaded",
-                len(form.died),
-                plan.base,
-            )
         place = next(place for place, seat in enumerate(form.seats) if seat.slot == self._membership.slot)
         after, actions = step_protocol.recover(self.now, plan, place)
         if Do.COMMIT in actions:
@@ -207,9 +215,16 @@ class Course:
         self._membership.moved_to(after.position)
         if Do.COMMIT in actions:
             self._reached("committed", committed=self.committed)
-            self._keeping.committed(self.committed, self._membership.rank)
         if not self._membership.is_in:
             return plan, False
+        if recovery.has_lost_all(form.seats, is_first_epoch=form.previous is None):
+            _LOG.warning(
+                "nobody is left who has trained: the job goes on from step %d, with what the program has made or "
+                "loaded",
+                plan.base,
+            )
+        if Do.COMMIT in actions:
+            self._keeping.committed(self.committed, self._membership.rank)
         if self._replica is not None:
             self._replica.form(self._membership.group, form.epoch.uuid, self._waits.regroup)
         is_restoring = place in plan.restoring

@@ -10,14 +10,16 @@ from pycomms.ft._state import Stateful
 
 if TYPE_CHECKING:
     from pycomms.ft.checkpoints import Checkpoints
+    from pycomms.ft.replica import Replica
 
 
 class Keeping:
     """A session's checkpoints, if it has any."""
 
-    def __init__(self, checkpoints: Checkpoints | None, parts: Mapping[str, Stateful]) -> None:
+    def __init__(self, checkpoints: Checkpoints | None, parts: Mapping[str, Stateful], replica: Replica | None) -> None:
         self._checkpoints = checkpoints
         self._parts = parts
+        self._replica = replica
         self._found: int | None = None
 
     def look(self) -> int | None:
@@ -36,9 +38,11 @@ class Keeping:
         self._found = None
 
     def committed(self, step: int, rank: int) -> None:
-        """Member 0 writes."""
-        if self._checkpoints is not None and rank == 0 and step % self._checkpoints.every == 0:
-            self._checkpoints.save(step, self._parts)
+        """Member 0 writes, or the first replica of the group, each its shard."""
+        part = None if self._replica is None else self._replica.part
+        writers = 1 if part is None else part.of
+        if self._checkpoints is not None and rank < writers and step % self._checkpoints.every == 0:
+            self._checkpoints.save(step, self._parts, part)
 
     def close(self, timeout: timedelta) -> None:
         if self._checkpoints is not None:

@@ -19,7 +19,12 @@ class Membership(Protocol):
     group: dist.ProcessGroup
     slot: int
 
-    def divide(self, choose: Callable[[Sequence[Seat]], Sequence[Seat]], on_interrupt: Callable[[], None]) -> None: ...
+    def divide(
+        self,
+        choose: Callable[[Sequence[Seat]], Sequence[Seat]],
+        on_interrupt: Callable[[], None],
+        fall_back: Callable[[Sequence[Seat]], Position | None],
+    ) -> None: ...
 
     @property
     def is_in(self) -> bool: ...

@@ -94,6 +94,7 @@ class Membership:
         self._chosen: Sequence[Seat] = ()
         self._choose: Callable[[Sequence[Seat]], Sequence[Seat]] | None = None
         self._on_interrupt: Callable[[], None] | None = None
+        self._fall_back: Callable[[Sequence[Seat]], Position | None] = lambda seats: None
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
         self._change: Change | None = None
@@ -123,15 +124,22 @@ class Membership:
         """Whether this member is in the group of the epoch, as all are but those whose replica is not whole."""
         return any(seat.member == self._identity.member for seat in self._chosen)
 
-    def divide(self, choose: Callable[[Sequence[Seat]], Sequence[Seat]], on_interrupt: Callable[[], None]) -> None:
+    def divide(
+        self,
+        choose: Callable[[Sequence[Seat]], Sequence[Seat]],
+        on_interrupt: Callable[[], None],
+        fall_back: Callable[[Sequence[Seat]], Position | None],
+    ) -> None:
         """Not all members of an epoch are in its group. To be called before any other.
 
         Args:
             choose: who is, the same on all members.
             on_interrupt: called by another thread when whoever waits in other groups must not wait on.
+            fall_back: with what this member had better come, where what all bring is no whole state; None: as it is.
         """
         self._choose = choose
         self._on_interrupt = on_interrupt
+        self._fall_back = fall_back
 
     @property
     def change(self) -> Change | None:
@@ -232,6 +240,13 @@ class Membership:
             if self._choose is not None and position.in_doubt is not None and self._has_missed(form):
                 position = replace(position, in_doubt=None)
                 self._ready(form.epoch, position, Loss(suspects=(), reason="it has not heard of the epoch before"))
+                continue
+            fallen_back = self._fall_back(form.seats)
+            if fallen_back is not None:
+                position = fallen_back
+                with self._lock:
+                    self._tried = form.epoch
+                self._ready(form.epoch, position, Loss(suspects=(), reason="it goes back to a checkpoint"))
                 continue
             chosen = form.seats if self._choose is None else self._choose(form.seats)
             is_in = any(seat.member == self._identity.member for seat in chosen)

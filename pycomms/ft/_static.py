@@ -35,7 +35,12 @@ class StaticMembership:
     def world(self) -> int:
         return self.group.size()
 
-    def divide(self, choose: Callable[[Sequence[Seat]], Sequence[Seat]], on_interrupt: Callable[[], None]) -> None:
+    def divide(
+        self,
+        choose: Callable[[Sequence[Seat]], Sequence[Seat]],
+        on_interrupt: Callable[[], None],
+        fall_back: Callable[[Sequence[Seat]], Position | None],
+    ) -> None:
         self._choose = choose
 
     def join(self, position: Position) -> Form:

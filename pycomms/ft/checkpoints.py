@@ -30,21 +30,24 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.optim import Optimizer
 
+from pycomms.ft._checkpoint_parts import METADATA, Part, put_together
 from pycomms.ft._state import Stateful
 from pycomms.ft.errors import StateMismatch
 
 _COMPLETE = re.compile(r"step-(\d+)")
-_METADATA = ".metadata"  # torch.distributed.checkpoint writes it last
 _SERIALIZED = "serialized"
 
 
 class Checkpoints:
     """Where a :class:`pycomms.ft.Session` writes a checkpoint every so many steps, to begin from if all start anew.
 
-    One member writes, in a thread of its own, from a copy that it makes behind the step; the others are not held up. A
-    folder ``step-N`` is a whole checkpoint in the format of ``torch.distributed.checkpoint``: the model and the
-    optimizer by the names of the parameters, as ``get_state_dict()`` gives them, and all else serialized. One that was
-    not written to its end has another name, and does not count.
+    One member writes, in a thread of its own, from a copy that it makes behind the step; the others are not held up. Of
+    a sharded model the members of one replica write, each its shard. A folder ``step-N`` is a whole checkpoint in the
+    format of ``torch.distributed.checkpoint``: the model and the optimizer by the names of the parameters, as
+    ``get_state_dict()`` gives them, and all else serialized. One that was not written to its end, or lacks a shard, has
+    another name, and does not count.
+
+    A checkpoint can be loaded with another number of shards than it was written with.
 
     Args:
         folder: that all members can read, and write; made where it is not.
@@ -72,8 +75,10 @@ class Checkpoints:
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step}"
 
-    def save(self, step: int, parts: Mapping[str, Stateful]) -> None:
+    def save(self, step: int, parts: Mapping[str, Stateful], part: Part | None = None) -> None:
         """Copies the state, and begins to write it. Warns, and leaves this one out, while the last is being written.
+
+        With a ``part`` it writes that, and the checkpoint is whole once all of its parts are.
 
         What keeps a checkpoint from being written (a full disk) is a warning too, at the next one or at the end: the
         training goes on.
@@ -84,12 +89,13 @@ class Checkpoints:
             )
             return
         self.wait(timedelta(0))
-        state = _copied(_state_of(parts))
+        part = part or Part()
+        state = _copied(part.of_state(_state_of(parts)))
         written: Future[None] = Future()
         self._writing = (step, written)
         # A disk that hangs must not keep the process from ending, as a pool's thread would.
         threading.Thread(
-            target=self._write_and_tell, args=(step, state, written), name="pycomms-ft-checkpoint", daemon=True
+            target=self._write_and_tell, args=(step, state, part, written), name="pycomms-ft-checkpoint", daemon=True
         ).start()
 
     def wait(self, timeout: timedelta) -> None:
@@ -141,21 +147,29 @@ class Checkpoints:
                 content = io.BytesIO(state[_SERIALIZED][name].numpy().tobytes())
                 part.load_state_dict(torch.load(content, weights_only=True))
 
-    def _write_and_tell(self, step: int, state: dict[str, Any], written: Future[None]) -> None:
+    def _write_and_tell(self, step: int, state: dict[str, Any], part: Part, written: Future[None]) -> None:
         try:
-            self._write(step, state)
+            self._write(step, state, part)
         except BaseException as err:
             written.set_exception(err)
         else:
             written.set_result(None)
 
-    def _write(self, step: int, state: dict[str, Any]) -> None:
+    def _write(self, step: int, state: dict[str, Any], part: Part) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        for left in self.folder.glob("writing-*"):  # by a member that has died, or is no longer the one that writes
-            shutil.rmtree(left, ignore_errors=True)
-        unfinished = self.folder / f"writing-{step}-{os.getpid()}"
+        unfinished = self.folder / f"writing-{step}-{part.tag}"
+        for left in self.folder.glob("writing-*"):  # by members of which one has died, or that no longer write
+            if not left.name.endswith(f"-{part.tag}"):
+                shutil.rmtree(left, ignore_errors=True)
         with _alone():
-            state_dict_saver.save(state, checkpoint_id=unfinished, no_dist=True)
+            state_dict_saver.save(state, checkpoint_id=part.folder(unfinished), no_dist=True)
+        if not part.completes(unfinished):
+            return
+        if part.of > 1:
+            put_together(unfinished, part.of)
+        for left in self.folder.glob(f"writing-*-{part.tag}"):  # a part that somebody has left out
+            if int(left.name.split("-")[1]) < step:
+                shutil.rmtree(left, ignore_errors=True)
         shutil.rmtree(self.path(step), ignore_errors=True)  # of a run before that had come further
         unfinished.rename(self.path(step))
         for old in sorted(self._steps())[: -self.keep]:
@@ -165,7 +179,7 @@ class Checkpoints:
         if not self.folder.is_dir():
             return set()
         named = {one.name: _COMPLETE.fullmatch(one.name) for one in self.folder.iterdir()}
-        return {int(match[1]) for name, match in named.items() if match and (self.folder / name / _METADATA).is_file()}
+        return {int(match[1]) for name, match in named.items() if match and (self.folder / name / METADATA).is_file()}
 
 
 def _words(error: BaseException) -> str:

@@ -4,7 +4,7 @@ pycomms.ft.SessionError
 ├── JobEnded              the coordinator has ended the job, or this member is not wanted in it any more
 ├── CoordinatorLost       nobody has told what to do within the deadline
 ├── DeviceLost            the GPU of this process returns nothing but errors any more
-├── NothingToRestoreFrom  every member is half restored: only a checkpoint helps
+├── NothingToRestoreFrom  no member has a whole state, or nobody some shard of it, and there is no checkpoint
 └── StateMismatch         what was fetched or loaded does not fit the model, or is damaged
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, cast
+from zlib import crc32
 
 import torch.distributed as dist
 from torch import nn
@@ -17,6 +18,7 @@ from torch.distributed.tensor import DTensor
 import pycomms
 from pycomms._config import launch
 from pycomms._config import membership as told_by_launcher
+from pycomms.ft._checkpoint_parts import Part
 from pycomms.ft._own_groups import lone_backend
 from pycomms.ft.core import recovery, replicas
 from pycomms.ft.core.messages import Seat
@@ -75,6 +77,7 @@ class Replica:
         self._peer_ranks: Sequence[int] = (0,)
         self._first_rank = 0
         self._roots: list[FSDPModule] = []
+        self._tag = ""
 
     # What a session asks for.
 
@@ -93,6 +96,14 @@ class Replica:
         self._roots = _outermost(model)
         for backend in (self._backend, self._peers_backend):
             backend.options._timeout = timeout
+
+    @property
+    def part(self) -> Part:
+        """What this member writes of a checkpoint."""
+        return Part(index=self.shard, of=self.shards, tag=self._tag)
+
+    def lack(self, seats: Sequence[Seat]) -> replicas.Lack | None:
+        return replicas.lack(seats, self.shards)
 
     def plan(self, seats: Sequence[Seat]) -> recovery.Plan:
         return replicas.plan(seats, self.shards)
@@ -113,8 +124,10 @@ class Replica:
         self._first_rank = rank - rank % self.shards
         inner = range(self._first_rank, self._first_rank + self.shards)
         self._peer_ranks = range(self.shard, group.size(), self.shards)
+        of_replica = [handles[one][0] for one in inner]
+        self._tag = f"{uuid:x}.{crc32(' '.join(of_replica).encode()):08x}"  # of these processes, in this epoch
         works = [
-            self._backend.regroup(uuid=uuid, handles=[handles[one][0] for one in inner], timeout=deadline.left()),
+            self._backend.regroup(uuid=uuid, handles=of_replica, timeout=deadline.left()),
             self._peers_backend.regroup(
                 uuid=uuid, handles=[handles[one][1] for one in self._peer_ranks], timeout=deadline.left()
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
@@ -125,8 +126,6 @@ class Session:
         expect_kinds("Session", replica=replica, checkpoints=checkpoints, on_commit=on_commit, on_recovery=on_recovery)
         if committed and checkpoints is not None:
             raise ValueError(f"Session: committed is {committed}, but the checkpoints say how far the state is")
-        if replica is not None and checkpoints is not None:
-            raise ValueError("Session: checkpoints are of a whole state, and with a replica a member has a shard of it")
         if outer is not None and replica is not None:
             raise ValueError(f"Session: {type(outer).__name__} does not go with a replica")
         self.recoveries: list[Recovery] = []
@@ -143,7 +142,7 @@ class Session:
         )
         self._timeouts = timeouts.derive(_start.deadline(recovery_deadline))
         self._on_recovery = on_recovery
-        self._keeping = Keeping(checkpoints, self._trained.parts)
+        self._keeping = Keeping(checkpoints, self._trained.parts, replica)
         self._outer = outer
         self._replica = replica
         reduces = model is not None and optimizer is not None and self._trained.ddp is None and outer is None
@@ -155,7 +154,6 @@ class Session:
         self._membership: Membership = (membership or _start.membership)(self._timeouts, min_ranks)
         if replica is not None:
             replica.bind(model, world, self._timeouts.operation)
-            self._membership.divide(lambda seats: replica.choose(seats, min_ranks), replica.give_up)
         self._course = Course(
             self._membership,
             self._trained,
@@ -165,6 +163,9 @@ class Session:
             Position(committed=committed, standing=Standing.LOADED if committed else Standing.FRESH),
             self._went_on,
         )
+        if replica is not None:
+            choose = functools.partial(replica.choose, min_ranks=min_ranks)
+            self._membership.divide(choose, replica.give_up, self._course.fall_back)
         _uncaught.watch(self)
 
     @property
@@ -212,7 +213,8 @@ class Session:
         Raises:
             JobEnded: the coordinator has no place for this member, or has ended the job.
             CoordinatorLost: nobody has said how to go on.
-            NothingToRestoreFrom: all members are half restored.
+            NothingToRestoreFrom: all members are half restored, or of some shard nobody has the state, and there is no
+                checkpoint.
         """
         expect_int("Session.steps", "until", until, 0)
         self._course.join()
@@ -298,7 +300,7 @@ class Session:
         if error is not None or self._course.is_standing:
             done = self._course.recover(error)
             step.reason = done.reason or "members have changed"
-            step.committed = step.committed or (self.committed >= step.number and not done.restored)
+            step.committed = self.committed >= step.number and (step.committed or not done.restored)
         self._tell_progress()
 
     def _give_up(self, error: BaseException) -> None:
@@ -316,4 +318,5 @@ class Session:
         now = time.monotonic()
         if now - then >= _PROGRESS_EVERY:
             self._last_told = (now, self.committed)
-            self._membership.progress(self.committed, (self.committed - committed) / (now - then))
+            done = max(0, self.committed - committed)  # the job may have gone back to a checkpoint
+            self._membership.progress(self.committed, done / (now - then))

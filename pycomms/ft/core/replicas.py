@@ -8,10 +8,39 @@ of each shard some member has it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pycomms.ft.core import recovery
 from pycomms.ft.core.messages import Seat, Standing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lack:
+    """A state of which members have a part at most.
+
+    Attributes:
+        is_lost: nothing that could come brings the rest, but a checkpoint.
+        reason: for people.
+    """
+
+    is_lost: bool
+    reason: str
+
+
+def lack(seats: Sequence[Seat], shards: int) -> Lack | None:
+    """What keeps members from going on with what they have; None: nothing, or nobody has begun."""
+    standings = {seat.position.standing for seat in seats}
+    if not _has_begun(seats):
+        return Lack(is_lost=True, reason="nobody has a whole state") if Standing.HOLLOW in standings else None
+    found = recovery.plan(seats)
+    held = {seats[rank].slot % shards for rank in found.sources}
+    missing = [shard for shard in range(shards) if shard not in held]
+    if not missing:
+        return None
+    words = f"nobody has shard {', '.join(map(str, missing))} of {shards} of it"
+    if Standing.TRAINED in standings:
+        return Lack(is_lost=True, reason=f"step {found.base} is the last that was committed, and {words}")
+    return Lack(is_lost=False, reason=f"step {found.base} is in a checkpoint, and {words}")
 
 
 def plan(seats: Sequence[Seat], shards: int) -> recovery.Plan:
@@ -22,15 +51,14 @@ def plan(seats: Sequence[Seat], shards: int) -> recovery.Plan:
     """
     found = recovery.plan(seats)
     if _has_begun(seats):
-        held = {seats[rank].slot % shards for rank in found.sources}
-        lost = [shard for shard in range(shards) if shard not in held]
-        if lost and any(seat.position.standing is Standing.TRAINED for seat in seats):
+        lacking = lack(seats, shards)
+        if lacking is not None and lacking.is_lost:
             raise recovery.NothingToRestoreFromError(
-                f"step {found.base} is the last that was committed, and nobody has shard "
-                f"{', '.join(map(str, lost))} of {shards} of it: the last whole state is in a checkpoint, if any"
+                f"{lacking.reason}: the last whole state is in a checkpoint, if any"
             )
         return found
-    whole = _whole(seats, shards)
+    fresh = [rank for rank, seat in enumerate(seats) if seat.position.standing is Standing.FRESH]
+    whole = [fresh[one] for one in _whole([seats[rank] for rank in fresh], shards)]
     if not whole:
         return found
     sources = tuple(whole[:shards])

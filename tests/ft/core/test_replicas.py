@@ -59,10 +59,39 @@ def test_a_shard_that_nobody_has() -> None:
         replicas.plan(seats(s0=at(5), s1=FRESH, s2=at(5)), 2)
 
 
+HOLLOW = Position(committed=5, standing=Standing.HOLLOW)
+
+
+def loaded(step: int) -> Position:
+    return Position(committed=step, standing=Standing.LOADED)
+
+
+def test_who_lacks_a_shard_is_told_whether_it_may_still_come() -> None:
+    assert replicas.lack(seats(s0=FRESH, s1=FRESH), 2) is None
+    assert replicas.lack(seats(s0=at(5), s3=at(4, 5)), 2) is None
+    lost = replicas.lack(seats(s0=at(5), s1=loaded(3), s2=at(5)), 2)
+    assert lost is not None
+    assert lost.is_lost
+    assert lost.reason == "step 5 is the last that was committed, and nobody has shard 1 of 2 of it"
+    half = replicas.lack(seats(s0=HOLLOW, s1=FRESH), 2)
+    assert half is not None
+    assert half.is_lost
+    older = replicas.lack(seats(s0=loaded(6), s1=loaded(3)), 2)
+    assert older is not None
+    assert not older.is_lost
+    assert replicas.lack(seats(s0=loaded(6), s1=loaded(3), s3=loaded(6)), 2) is None
+
+
+def test_who_is_half_restored_is_no_source_for_those_who_begin() -> None:
+    some = seats(s0=HOLLOW, s1=HOLLOW, s2=FRESH, s3=FRESH)
+    assert replicas.plan(some, 2).sources == (2, 3)
+    assert replicas.chosen(some, 2, 1) == (0, 1, 2, 3)
+    assert replicas.chosen(seats(s0=HOLLOW, s1=FRESH), 2, 1) == ()
+
+
 def test_a_checkpoint_that_not_all_have_yet_is_waited_for() -> None:
-    loaded = Position(committed=9, standing=Standing.LOADED)
-    assert replicas.chosen(seats(s0=loaded), 2, 1) == ()
-    assert replicas.chosen(seats(s0=loaded, s1=loaded), 2, 1) == (0, 1)
+    assert replicas.chosen(seats(s0=loaded(9)), 2, 1) == ()
+    assert replicas.chosen(seats(s0=loaded(9), s1=loaded(9)), 2, 1) == (0, 1)
 
 
 def test_the_first_whole_replica_is_where_all_begin() -> None:

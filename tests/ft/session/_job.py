@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
-from pycomms.ft.core.messages import Died, Event, Evict, Form, MemberId, Notice
+from pycomms.ft.core.messages import Died, Event, Evict, Form, MemberId, Notice, Progress
 from pycomms.ft.core.quorum import Quorum
 from pycomms.ft.core.rule import Rule
 from pycomms.ft.core.timeouts import derive
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DEADLINE = 60.0  # s; of a whole job
 # An optimizer imports torch._dynamo, which takes seconds: once here, and not in each member.
-_PRELOADED = [
+PRELOADED = [
     "torch._dynamo",
     "torch.distributed.fsdp",
     "pycomms.process_group._create",
@@ -101,7 +101,7 @@ class Job:
 
     def __post_init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(_PRELOADED)
+        self._context.set_forkserver_preload(PRELOADED)
         rule = Rule(min_ranks=self.min_ranks, max_ranks=self.slots, expected=self.slots, timeouts=derive(self.deadline))
         self._quorum = Quorum(rule, boot=int(time.time()))
         self._members: dict[MemberId, _Member] = {}
@@ -186,6 +186,7 @@ class Job:
         if isinstance(message, tuple) and message[0] == "said":
             self.said.append(Said(one.slot, message[1], message[2]))
             return
+        assert not isinstance(message, Progress) or message.steps_per_second >= 0
         self._deliver(self._quorum.apply(time.monotonic(), message))
 
     def _bury(self, one: _Member) -> None:

@@ -23,15 +23,24 @@ MOMENTS = ("forward", "in_backward", "backward", "before_vote", "after_vote")
 
 
 def check(job: Job, plan: Plan, survivors: int, died_behind: dict[int, list[int]] | None = None) -> None:
-    """The losses and weights are those of one process that follows the same members, bit for bit."""
     by_step = steps_of(job)
     assert sorted(by_step) == list(range(1, plan.until + 1))
     slots_of = {step: sorted(of_slot) for step, of_slot in by_step.items()}
-    slots_of.update(died_behind or {})
-    for step, slots in slots_of.items():
-        assert {world for world, _, _ in by_step[step].values()} == {len(slots)}
+    compare(job, plan, by_step, {**slots_of, **(died_behind or {})}, survivors)
+
+
+def compare(
+    job: Job, plan: Plan, by_step: dict[int, dict[int, Any]], slots_of: dict[int, list[int]], survivors: int
+) -> None:
+    """The losses and weights are those of one process that follows the same members, bit for bit.
+
+    Args:
+        by_step: what `steps_of` gives.
+        slots_of: who took part in each step, from the first on.
+    """
     losses, weights = follow(plan, slots_of)
     for step, of_slot in by_step.items():
+        assert {world for world, _, _ in of_slot.values()} == {len(slots_of[step])}
         for slot, (_, loss, _) in of_slot.items():
             assert loss == losses[step - 1][slot], f"step {step}, slot {slot}"
     told = [(one.slot, one.value) for one in job.said if one.what == "weights"]
@@ -41,7 +50,7 @@ def check(job: Job, plan: Plan, survivors: int, died_behind: dict[int, list[int]
 
 
 def steps_of(job: Job) -> dict[int, dict[int, Any]]:
-    """(world, loss, samples) by step and slot, of committed steps."""
+    """(world, losses, samples) by step and slot, of committed steps."""
     found: dict[int, dict[int, Any]] = {}
     for one in job.said:
         if one.what == "step":
