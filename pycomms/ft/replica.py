@@ -81,10 +81,13 @@ class Replica:
 
     # What a session asks for.
 
-    def bind(self, model: nn.Module | None, world: str, timeout: timedelta) -> None:
+    def bind(self, model: nn.Module | None, micro_batches: int | None, timeout: timedelta) -> None:
         """Raises ValueError where a session with such a model cannot have a replica."""
-        if world != "dynamic":
-            raise ValueError("Session: with a replica, world is 'dynamic': its members go through the model together")
+        if micro_batches is not None and micro_batches % self.shards:
+            raise ValueError(
+                f"Session: micro_batches is {micro_batches}, expected a multiple of the replica's {self.shards} "
+                "shards, whose members go through the model together"
+            )
         if model is None:
             raise ValueError("Session: a replica needs the model that is sharded on its mesh")
         whole = [name for name, one in model.named_parameters() if one.requires_grad and not isinstance(one, DTensor)]

@@ -70,7 +70,7 @@ class Session:
         min_ranks: fewer members do not train: they wait for others.
         world: what happens to the batch when members change. ``"dynamic"``: a micro-batch for each member, so the batch
             has the size of the group. ``"constant"``: ``micro_batches`` for each step, however many are in.
-        micro_batches: of a step, with ``world="constant"``.
+        micro_batches: of a step, with ``world="constant"``. With a replica a multiple of its shards.
         seed: random generators (torch, random, numpy) are seeded at each step by this, the step and the slot, so a step
             that is done again draws the same. None: they go on from step to step, and are put back for a step that is
             done again.
@@ -153,7 +153,7 @@ class Session:
         self._last_told = (time.monotonic(), committed)
         self._membership: Membership = (membership or _start.membership)(self._timeouts, min_ranks)
         if replica is not None:
-            replica.bind(model, world, self._timeouts.operation)
+            replica.bind(model, micro_batches, self._timeouts.operation)
         self._course = Course(
             self._membership,
             self._trained,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, cast
 
@@ -134,6 +135,28 @@ def test_a_replica_that_waits_ends_when_the_others_are_done() -> None:
     assert isinstance(end, ft.JobEnded)
 
 
+@pytest.mark.parametrize("moment", ["in_backward", "before_vote", "after_vote"])
+def test_the_batch_stays_where_the_world_is_constant(moment: str) -> None:
+    """Of 6 micro-batches one replica does two for each member and the other one, until one does all."""
+    plan = Plan(until=8, micro_batches=6, dropout=False, deaths=(("m4", 4, moment),))
+    with Job(train, plan, slots=4) as job:
+        job.run()
+    check(job, plan, survivors=2, died_behind={4: [0, 1, 2, 3]} if moment == "after_vote" else None)
+    by_step = steps_of(job)
+    assert {slot: len(used) for slot, (_, _, used) in by_step[3].items()} == {0: 8, 1: 8, 2: 4, 3: 4}
+    assert {slot: len(used) for slot, (_, _, used) in by_step[5].items()} == {0: 12, 1: 12}
+    undisturbed, _ = follow(plan, dict.fromkeys(range(1, 9), range(4)))
+    for step in (1, 2, 3, 5, 6, 7, 8):
+        assert mean(by_step[step][slot][1] for slot in by_step[step]) == pytest.approx(
+            mean(undisturbed[step - 1].values()), rel=1e-4
+        )
+
+
+def mean(of_members: Iterable[list[float]]) -> float:
+    losses = [loss for one in of_members for loss in one]
+    return sum(losses) / len(losses)
+
+
 @pytest.mark.parametrize("accumulates", [False, True])
 def test_gradients_of_a_backward_pass_that_has_failed_are_gone(accumulates: bool) -> None:
     """Those of the batch norm are there when the pass fails, and not reduced."""
@@ -143,7 +166,7 @@ def test_gradients_of_a_backward_pass_that_has_failed_are_gone(accumulates: bool
     model = copy.deepcopy(plain)
     shard(model, replica)
     first = next(model.children())
-    replica.bind(model, "dynamic", timedelta(seconds=1))
+    replica.bind(model, None, timedelta(seconds=1))
     inputs, wanted = torch.randn(4, 8), torch.randn(4, 4)
     nn.functional.mse_loss(plain(inputs), wanted).backward()
 
@@ -176,8 +199,8 @@ def test_what_does_not_go_with_a_replica_is_refused() -> None:
     replica = ft.Replica(2, slot=5)
     assert (replica.shard, replica.mesh.size(), replica.mesh.get_coordinate()) == (1, 2, (1,))
     with pytest.raises(ValueError, match="weight, bias: not sharded"):
-        replica.bind(nn.Linear(2, 2), "dynamic", timedelta(seconds=1))
-    with pytest.raises(ValueError, match="world is 'dynamic'"):
-        replica.bind(nn.Linear(2, 2), "constant", timedelta(seconds=1))
+        replica.bind(nn.Linear(2, 2), None, timedelta(seconds=1))
+    with pytest.raises(ValueError, match="micro_batches is 3, expected a multiple of the replica's 2 shards"):
+        replica.bind(nn.Linear(2, 2), 3, timedelta(seconds=1))
     for group in (replica.group, replica.peers):
         forget(group)
