@@ -201,5 +201,6 @@ def recorder_attach(
 def recorder_detach(group: ProcessGroup, hook: int) -> None: ...
 
 recorder_has_hooks: bool
+can_regroup: bool
 torch_version: str
 nccl_abi_version: int

@@ -95,6 +95,7 @@ ANY_NCCL = Need(
     is_met=lambda i: i.nccl_has(""),
 )
 _ON_GPU = (EXTENSION, _GPU, ANY_NCCL)
+_REGROUP = _of_torch("2.14", "pycomms._C:can_regroup", "group that can change its size")
 
 CAPABILITIES = (
     Capability(
@@ -121,9 +122,9 @@ CAPABILITIES = (
     ),
     Capability(
         name="regroup",
-        what="`pycomms.regroup`, `pycomms.shrink_group`: a group goes on without the dead, or with newcomers",
-        needs=(EXTENSION,),
-        otherwise="",
+        what="`pycomms.regroup`: a group goes on without the dead, or with newcomers",
+        needs=(EXTENSION, _REGROUP),
+        otherwise="`pycomms.shrink_group`: another group, of those who are left",
         page="regroup.md",
     ),
     Capability(
@@ -206,8 +207,8 @@ CAPABILITIES = (
     Capability(
         name="sessions",
         what="`pycomms.ft`, `pycomms run`, `pycomms coordinator`: training goes on when workers die and come",
-        needs=(EXTENSION, _package("grpcio", "grpc"), _package("protobuf", "google.protobuf")),
-        otherwise="",
+        needs=(EXTENSION, _REGROUP, _package("grpcio", "grpc"), _package("protobuf", "google.protobuf")),
+        otherwise="torchrun starts all again, from `ft.Checkpoints`",
         page="ft.md",
     ),
     Capability(

@@ -78,6 +78,8 @@ def _success(stage: str, told: Sequence[Told]) -> list[Finding]:
     if stage == "death":
         ms = (facts[0]["at_ns"] - facts[1]["at_ns"]) / 1e6
         return [ok(stage, f"rank 1 was killed, which rank 0 was told {ms:.1f} ms later", {"ms": ms})]
+    if needs := facts[0].get("needs"):
+        return [note(stage, f"not tried: it needs {needs}")]
     ms = max(fact["ms"] for fact in facts if fact)
     what = "two ranks have connected" if stage == "group" else "the survivor goes on by itself"
     return [ok(stage, f"{what}, in {ms:.1f} ms", {"ms": ms})]

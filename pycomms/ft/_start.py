@@ -13,6 +13,7 @@ from torch._C._distributed_c10d import HashStore
 from torch.distributed import distributed_c10d as c10d
 
 import pycomms
+from pycomms import _C
 from pycomms._config import Membership as Told
 from pycomms._config import membership as told_by_launcher
 from pycomms.ft._membership import Identity
@@ -39,6 +40,7 @@ def membership(timeouts: Timeouts, min_ranks: int) -> Membership:
     """Elastic where a coordinator is, otherwise the program's own group, or the one that its launcher's variables make.
 
     Raises:
+        NotImplementedError: there is a coordinator, and this torch, older than 2.14, has groups of one size for good.
         ValueError: there is a coordinator, and the default group is not this process's alone or not of pycomms.
     """
     told = told_by_launcher()
@@ -52,6 +54,11 @@ def membership(timeouts: Timeouts, min_ranks: int) -> Membership:
 def _elastic(told: Told, timeouts: Timeouts, min_ranks: int) -> Elastic:
     from pycomms.ft.link import connect
 
+    if not _C.can_regroup:
+        raise NotImplementedError(
+            f"Session: members come and go with torch 2.14 or newer, this is torch {_C.torch_version}; use torchrun, "
+            "which starts all again when one dies"
+        )
     group = group_of_one(timeouts)
     member = _member(told)
     identity = Identity(member=member, slot=told.slot if told.slot >= 0 else None, pid=os.getpid())

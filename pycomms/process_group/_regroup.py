@@ -84,6 +84,7 @@ def regroup(
         hints: none are known yet; for calls that are made for torch's ``_reconfigure``.
 
     Raises:
+        NotImplementedError: this torch is older than 2.14: its groups cannot change their size.
         TypeError: the group is not one of pycomms, or handles or uuid are of another type.
         ValueError: handles, uuid or timeout are wrong. Here, or from ``wait()``.
         pycomms.PeerFailure: from ``wait()``: a new member has died; ``ranks`` are new ones.

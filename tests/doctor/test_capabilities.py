@@ -47,7 +47,6 @@ def test_without_anything_of_torch_the_core_is_there() -> None:
     found = missing(Fake(has=False, gpus=0))
     assert [name for name, lacks in found.items() if not lacks] == [
         "cpu_tensors",
-        "regroup",
         "windows",
         "recorder_free_lines",
         "left_blocks",

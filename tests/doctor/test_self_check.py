@@ -61,6 +61,11 @@ def test_a_survivor_that_does_not_go_on() -> None:
     assert (found.name, found.level) == ("regroup", Level.PROBLEM)
 
 
+def test_an_older_torch_cannot_regroup() -> None:
+    *_, found = self_check.judge([rank(regroup={"needs": "torch 2.14"}), KILLED])
+    assert (found.level, found.text) == (Level.NOTE, "not tried: it needs torch 2.14")
+
+
 def test_ranks_that_cannot_be_started() -> None:
     assert by_name(self_check.failed(OSError("no room")))["self-check"].level is Level.PROBLEM
     assert by_name(self_check.skipped("asked for"))["self-check"].level is Level.NOTE

@@ -11,3 +11,10 @@
 #else
 #define PYCOMMS_OVERRIDE_SINCE_2_14
 #endif
+
+namespace pycomms::c10d_backend {
+
+// Whether torch lets a group change its rank and size: before, they are constants of it.
+constexpr bool kCanRegroup = PYCOMMS_TORCH_AT_LEAST(2, 14);
+
+}  // namespace pycomms::c10d_backend

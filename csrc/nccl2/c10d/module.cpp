@@ -173,6 +173,7 @@ PYBIND11_MODULE(_C, m) {
   m.def(
       "engine_version", [](const std::string& path) { return host_engine(path, "").engine.version; }, py::arg("path"));
   m.attr("torch_version") = TORCH_VERSION;
+  m.attr("can_regroup") = kCanRegroup;
   m.attr("nccl_abi_version") = nccl_abi::kConfigVersion;
   m.def(
       "loaded_nccl_version",

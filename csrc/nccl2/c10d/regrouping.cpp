@@ -111,6 +111,11 @@ std::vector<std::string> Backend::regroup_notes() const {
 }
 
 WorkPtr Backend::regroup(const RegroupArgs& args) {
+  if constexpr (!kCanRegroup) {
+    throw c10::NotImplementedError(
+        "regroup: needs torch 2.14 or newer, where a group may change its rank and size; this is torch " TORCH_VERSION,
+        nullptr);
+  }
   const Visit inside(visitors_);
   if (communicator_->was_forked()) {
     throw_value_error(kOp, "this process was forked from a member of the group and cannot regroup it");
@@ -267,8 +272,10 @@ std::shared_ptr<Lanes> Backend::exchange_lanes(std::shared_ptr<Lanes> made, cons
   auto old = std::exchange(lanes_, std::move(made));
   communicator_ = lanes_->main();
   notes_ = std::move(notes);
+#if PYCOMMS_TORCH_AT_LEAST(2, 14)
   rank_ = members.rank;
   size_ = members.size();
+#endif
   uuid_ = members.uuid;
   generation_->fetch_add(1, std::memory_order_release);
   return old;
