@@ -12,28 +12,29 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from bench import plot, report
 from bench.contestants import CONTESTANTS, Contestant, Setting
 from bench.contestants.mpi import FLAVOURS
 from bench.contestants.oneccl import ENVIRONMENT as ONECCL
-from bench.driver import Driver
 from bench.environments import SetupError, default_cache
 from bench.ft.jobs import TORCHFT
 from bench.native_build import build_program
-from bench.placement import NEAR_BELOW_NS, Probe
-from bench.plan import (
+from launch._compiled import CompileError
+from launch.netns import Cluster, Host, NetnsError
+from pycomms.bench import machine, plot, report
+from pycomms.bench.arguments import list_of, one_of
+from pycomms.bench.driver import Driver
+from pycomms.bench.placement import NEAR_BELOW_NS, Probe
+from pycomms.bench.plan import (
     DEFAULT_SIZES,
     FULL,
     ONE_SIDED,
@@ -46,9 +47,7 @@ from bench.plan import (
     cases,
     parse_size,
 )
-from bench.protocol import Hub
-from launch._compiled import CompileError
-from launch.netns import Cluster, Host, NetnsError
+from pycomms.bench.protocol import Hub
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -61,12 +60,12 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     setup.add_argument("--again", action="store_true", help="also those that are ready")
 
     run = commands.add_parser("run", parents=[cache], help="measure")
-    run.add_argument("--sizes", type=_list_of(parse_size), help="bytes, or 64K, 1M (default: 8 B to 256 MiB)")
-    run.add_argument("--ranks", type=_list_of(int), default=(2, 4))
+    run.add_argument("--sizes", type=list_of(parse_size), help="bytes, or 64K, 1M (default: 8 B to 256 MiB)")
+    run.add_argument("--ranks", type=list_of(int), default=(2, 4))
     _add_measuring_options(run, TWO_SIDED)
 
     rma = commands.add_parser("rma", parents=[cache], help="measure windows, on 2 ranks")
-    rma.add_argument("--sizes", type=_list_of(parse_size), default=ONE_SIDED_SIZES, help="(default: 8, 64K, 16M)")
+    rma.add_argument("--sizes", type=list_of(parse_size), default=ONE_SIDED_SIZES, help="(default: 8, 64K, 16M)")
     _add_measuring_options(rma, ONE_SIDED)
     rma.set_defaults(ranks=(2,))
 
@@ -78,11 +77,12 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def _add_measuring_options(parser: argparse.ArgumentParser, ops: Sequence[Op]) -> None:
     names = [contestant.name for contestant in CONTESTANTS]
-    parser.add_argument("--ops", type=_list_of(Op), default=tuple(ops), help=f"of {', '.join(op.value for op in ops)}")
+    known = list_of(one_of("contestant", names))
+    parser.add_argument("--ops", type=list_of(Op), default=tuple(ops), help=f"of {', '.join(op.value for op in ops)}")
     parser.add_argument(
         "--hosts", type=int, default=1, help="spread the ranks over as many network namespaces; needs root (default: 1)"
     )
-    parser.add_argument("--contestants", type=_list_of(_name_in(names)), default=tuple(names), help=", ".join(names))
+    parser.add_argument("--contestants", type=known, default=tuple(names), help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
     parser.add_argument("--rounds", type=int, help="turns of each contestant per case, at least")
     parser.add_argument("--block-ms", type=float, help="length of a turn")
@@ -96,25 +96,6 @@ def _add_report_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", help="contestant that the others are compared with (default: nccl2)")
     parser.add_argument("--details", action="store_true", help="also the best ways of the limits, and the load")
     parser.add_argument("--plot", type=Path, help="draw the results to this file (needs matplotlib)")
-
-
-def _list_of(item: Any) -> Any:
-    def parse(text: str) -> tuple[Any, ...]:
-        try:
-            return tuple(item(part.strip()) for part in text.split(",") if part.strip())
-        except ValueError as err:
-            raise argparse.ArgumentTypeError(str(err)) from err
-
-    return parse
-
-
-def _name_in(names: Sequence[str]) -> Any:
-    def parse(text: str) -> str:
-        if text not in names:
-            raise ValueError(f"no contestant {text!r}; there are {', '.join(names)}")
-        return text
-
-    return parse
 
 
 def make_environments(args: argparse.Namespace) -> int:
@@ -154,7 +135,7 @@ def measure(args: argparse.Namespace) -> int:
 
 
 def measure_on(hosts: tuple[Host, ...], args: argparse.Namespace, agent: Path = Path()) -> int:
-    cores = sorted(os.sched_getaffinity(0))
+    cores = machine.usable_cores()
     sizes = args.sizes or (QUICK_SIZES if args.quick else DEFAULT_SIZES)
     contestants: list[Contestant] = [c for c in CONTESTANTS if c.name in args.contestants]
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -195,13 +176,10 @@ def measure_on(hosts: tuple[Host, ...], args: argparse.Namespace, agent: Path = 
         "format": 1,
         "started": started,
         "seconds": round(time.monotonic() - began, 1),
-        "machine": describe_machine(cores),
+        "machine": machine.describe(cores),
         "pinning": "none" if args.no_pin else "rank i on core i where there is a core for every rank, else none",
         "near_below_ns": args.near_below,
-        "versions": results.versions,
-        "idle_cores": results.idle_cores,
-        "notes": [asdict(note) for note in results.notes],
-        "blocks": [block.to_json() for block in results.blocks],
+        **results.to_json(),
     }
     if args.json is not None:
         args.json.write_text(json.dumps(document) + "\n")
@@ -219,20 +197,6 @@ def start_probe(cache: Path, cores: Sequence[int]) -> Probe | None:
     except CompileError as err:
         print(f"placement is not probed: {err}", file=sys.stderr)
         return None
-
-
-def describe_machine(cores: Sequence[int]) -> dict[str, Any]:
-    models = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    return {
-        "cpu": models[0] if models else platform.machine(),
-        "cores": len(cores),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-    }
 
 
 def show(document: dict[str, Any], args: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from bench.protocol import Link, LinkError
+from pycomms.bench.protocol import Link, LinkError
 
 
 @dataclass(kw_only=True, eq=False)

@@ -41,6 +41,8 @@ PARTS = {
     "pycomms/process_group/": "groups, regroup",
     "pycomms/rma/": "windows",
     "pycomms/doctor/": "pycomms doctor",
+    "pycomms/bench/": "pycomms bench",
+    "pycomms/bench/ranks/": "what its ranks run",
     "pycomms/flight_recorder/": "readers, analyzer, reports",
     "pycomms/ft/": "sessions, replicas, rounds",
     "pycomms/ft/core/": "quorum, step, recovery: pure",

@@ -91,4 +91,8 @@ def _is_the_command() -> bool:
 
 
 if not _is_the_command():
-    import_module("pycomms._register").register()
+    try:
+        import_module("pycomms._register").register()
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":  # without torch there is nothing to register with, and what needs none works
+            raise

@@ -17,8 +17,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 
 from bench.ft.workers.with_gloo import next_group
-from bench.protocol import Hello, Link, LinkError, connect
 from pycomms import chaos
+from pycomms.bench.protocol import Hello, Link, LinkError, connect
 from pycomms.chaos.workload import Tally
 
 GROUP_TIMEOUT = timedelta(seconds=3)

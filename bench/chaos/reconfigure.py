@@ -21,7 +21,7 @@ from pathlib import Path
 from torch._C._distributed_c10d import TCPStore
 
 from bench.gathering import Gathering, Participant
-from bench.protocol import Hub
+from pycomms.bench.protocol import Hub
 
 PATIENCE_S = 5.0
 """Who does not stand still for so long while others do is killed: it hangs."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bench.contestants.base import Contestant, Setting, Unavailable
 from bench.contestants.limits import Limits
 from bench.contestants.mpi import FLAVOURS, Mpi
 from bench.contestants.oneccl import OneCcl
 from bench.contestants.sockets import Sockets
 from bench.contestants.torch_backends import TorchBackend
+from pycomms.bench.contestants import Contestant, Setting, Unavailable
 
 #: In the order of the report's columns; the first that took part is the one that others are compared with.
 CONTESTANTS: tuple[Contestant, ...] = (

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.contestants.base import Setting, Unavailable, python_rank
+from bench.contestants.base import python_rank
 from bench.environments import Environment
-from bench.group import Launch
-from bench.plan import BANDWIDTH, Op
+from pycomms.bench.contestants import Setting, Unavailable
+from pycomms.bench.group import Launch
+from pycomms.bench.plan import BANDWIDTH, Op
 
 #: torch's shared tensors, process groups and mapped tensors mean nothing to MPI.
 NOT_MPI = BANDWIDTH | {Op.INIT, Op.ALL_REDUCE_SHARED, Op.RMA_COPY}

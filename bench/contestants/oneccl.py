@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.contestants.base import Setting, Unavailable, free_port
 from bench.environments import Environment
-from bench.group import Launch
 from bench.native_build import build_program
-from bench.plan import Op
 from launch._compiled import CompileError
+from pycomms.bench.contestants import Setting, Unavailable, free_port
+from pycomms.bench.group import Launch
+from pycomms.bench.plan import Op
 
 ENVIRONMENT = Environment("oneccl", ("oneccl-devel", "impi-rt"))
 SUPPORTED = frozenset(

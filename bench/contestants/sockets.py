@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.contestants.base import Setting, Unavailable, free_port
-from bench.group import Launch
 from bench.native_build import build_program
-from bench.plan import ONE_SIDED, Op
 from launch._compiled import CompileError
+from pycomms.bench.contestants import Setting, Unavailable, free_port
+from pycomms.bench.group import Launch
+from pycomms.bench.plan import ONE_SIDED, Op
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.contestants.base import ROOT, Setting, Unavailable, free_port, python_rank
-from bench.group import Launch
+from bench.contestants.base import ROOT, python_rank
 from bench.native_build import SOURCES
-from bench.plan import BANDWIDTH, ONE_SIDED, Op
 from launch._compiled import COMPILE_TIMEOUT_S
+from pycomms.bench.contestants import Setting, Unavailable, torch_launches
+from pycomms.bench.group import Launch
+from pycomms.bench.plan import BANDWIDTH, ONE_SIDED, Op
 
 
 @dataclass(frozen=True)
@@ -26,28 +27,8 @@ class TorchBackend:
 
     def launches(self, setting: Setting) -> Sequence[Launch]:
         library = str(_empty_library(setting)) if self.name == "empty" else ""
-        port = free_port()
-        env = setting.env(GLOO_SOCKET_IFNAME=setting.interface, TORCH_CPP_LOG_LEVEL="ERROR")
-        return [
-            Launch(
-                argv=setting.place(
-                    rank,
-                    python_rank(
-                        "torch_rank",
-                        socket=setting.socket,
-                        contestant=self.name,
-                        rank=rank,
-                        world=setting.world,
-                        address=setting.address,
-                        port=port,
-                        cores=setting.cores,
-                        empty_library=library,
-                    ),
-                ),
-                env=env,
-            )
-            for rank in range(setting.world)
-        ]
+        program = python_rank("torch_rank", empty_library=library)
+        return torch_launches(setting, self.name, lambda options: [*program, *options])
 
 
 def _empty_library(setting: Setting) -> Path:

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contestants.base import ROOT
-from bench.ending import end, with_end_of
 from bench.environments import Environment
 from bench.gathering import Gathering, Participant
-from bench.protocol import Hub
+from pycomms.bench.ending import end, with_end_of
+from pycomms.bench.protocol import Hub
 
 TORCHFT = Environment("torchft", ("torchft-nightly",), borrows=True)
 END_WITHIN_S = 30.0

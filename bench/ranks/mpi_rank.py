@@ -14,11 +14,12 @@ from functools import partial
 
 import numpy as np
 
-from bench.protocol import Hello, connect
-from bench.ranks.loop import Rank, pin, serve
 from bench.ranks.mpi_library import MPI
 from bench.ranks.mpi_window import MpiWindow
-from bench.ranks.operations import Buffer, Call, Unsupported
+from bench.ranks.one_sided import TABLE
+from pycomms.bench.protocol import Hello, connect
+from pycomms.bench.ranks.loop import Rank, pin, serve
+from pycomms.bench.ranks.operations import Buffer, Call, Unsupported
 
 
 class MpiEndpoint:
@@ -110,7 +111,7 @@ def main() -> None:
     endpoint = MpiEndpoint()
     version = MPI.Get_library_version().splitlines()[0].split(",")[0].strip("\0 ")
     hello = Hello(contestant=args.contestant, rank=endpoint.rank, pid=os.getpid(), version=version)
-    serve(connect(args.socket, hello), Rank(endpoint))
+    serve(connect(args.socket, hello), Rank(endpoint, TABLE))
     MPI.Finalize()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.ranks.mpi_library import MPI
 from bench.ranks.one_sided import TARGET
-from bench.ranks.operations import Buffer, Call, Unsupported
+from pycomms.bench.ranks.operations import Buffer, Call, Unsupported
 
 WORD = 8
 

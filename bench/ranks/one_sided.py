@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bench.plan import Op
-from bench.ranks.operations import Buffer, Call, Operation
+from pycomms.bench.plan import Op
+from pycomms.bench.ranks.operations import OPERATIONS, Buffer, Call, Operation, Table
 
 ORIGIN, TARGET = 0, 1
 WORD = 8  # bytes: all is int64
@@ -148,3 +148,6 @@ ONE_SIDED_OPERATIONS: dict[Op, Callable[[WindowMaker, int], Operation]] = {
     Op.RMA_COMPARE_SWAP: _compare_swap,
     Op.RMA_COPY: _copy,
 }
+
+TABLE: Table = {**OPERATIONS, **ONE_SIDED_OPERATIONS}
+"""Of an endpoint that has `window` too."""

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from bench.ranks.one_sided import TARGET
-from bench.ranks.operations import Buffer, Call, Unsupported
 from pycomms import rma
+from pycomms.bench.ranks.operations import Buffer, Call, Unsupported
 
 
 class TorchWindow:

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.contestants.base import ROOT
-from bench.protocol import Hub
 from bench.recovery.jobs import InPlace, Job, Restarted
 from bench.recovery.processes import JobError, Processes
 from bench.recovery.report import render
 from bench.recovery.trials import Section, Setup, Trial
+from pycomms.bench.protocol import Hub
 
 CONTESTANTS = ("nccl2", "gloo", "torchrun")
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

@@ -22,8 +22,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore, Store, TCPStore
 from torch.distributed import distributed_c10d as c10d
 
-from bench.protocol import Hello, Link, connect
 from bench.recovery.work import reduce_until_it_raises, touch, verified_all_reduce
+from pycomms.bench.protocol import Hello, Link, connect
 
 REGROUP_TIMEOUT = timedelta(seconds=20)
 GLOO_TIMEOUT = timedelta(seconds=3)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.ending import end, with_end_of
-from bench.protocol import Hello, Hub, Link, LinkError
+from pycomms.bench.ending import end, with_end_of
+from pycomms.bench.protocol import Hello, Hub, Link, LinkError
 
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 10.0

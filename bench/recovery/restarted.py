@@ -14,8 +14,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from bench.protocol import Hello, connect
 from bench.recovery.work import reduce_until_it_raises, touch, verified_all_reduce
+from pycomms.bench.protocol import Hello, connect
 
 _TIMEOUT = timedelta(seconds=20)
 

@@ -11,7 +11,7 @@ import os
 
 from torch._C._distributed_c10d import TCPStore
 
-from bench.protocol import Hello, connect
+from pycomms.bench.protocol import Hello, connect
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import json
 import torch
 import torch.distributed as dist
 
-from bench.protocol import Link
+from pycomms.bench.protocol import Link
 
 _MESSAGE_BYTES = 16 << 20  # of the all_reduce in whose middle a rank is killed
 _VERIFIED_ELEMENTS = 1 << 18

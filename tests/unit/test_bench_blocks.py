@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from bench.blocks import Block, Tally, column, enough, figure, make_blocks, quartiles, slowest, summarize
-from bench.placement import Placement, classify
-from bench.plan import Case, Op
-from bench.protocol import Reply
+from pycomms.bench.blocks import Block, Tally, column, enough, figure, make_blocks, quartiles, slowest, summarize
+from pycomms.bench.placement import Placement, classify
+from pycomms.bench.plan import Case, Op
+from pycomms.bench.protocol import Reply
 
 CASE = Case(op=Op.ALL_REDUCE, size=1024, ranks=2)
 

@@ -9,11 +9,12 @@ import time
 
 import pytest
 
-from bench.blocks import Figure
-from bench.plan import ASYNC_DEPTH, Case, Op, Timing, cases, format_size, memory_needed, parse_size, shape_block
-from bench.protocol import RELEASE, Command, Hello, Link, LinkError, Reply
-from bench.ranks.loop import TABLE, Rank, measure, serve
-from bench.report import against_limits, cell_text, grid, microseconds, ratio, render
+from bench.ranks.one_sided import TABLE
+from pycomms.bench.blocks import Figure
+from pycomms.bench.plan import ASYNC_DEPTH, Case, Op, Timing, cases, format_size, memory_needed, parse_size, shape_block
+from pycomms.bench.protocol import RELEASE, Command, Hello, Link, LinkError, Reply
+from pycomms.bench.ranks.loop import Rank, measure, serve
+from pycomms.bench.report import against_limits, cell_text, grid, microseconds, ratio, render
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ class OneRank:
 def test_a_rank_prepares_runs_and_reports() -> None:
     endpoint = OneRank()
     driver_end, rank_end = socket.socketpair()
-    server = threading.Thread(target=serve, args=(Link(rank_end), Rank(endpoint)))  # type: ignore[arg-type]
+    server = threading.Thread(target=serve, args=(Link(rank_end), Rank(endpoint)))
     server.start()
     link = Link(driver_end)
     deadline = time.monotonic() + 30

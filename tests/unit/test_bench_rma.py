@@ -11,11 +11,11 @@ import pytest
 
 from bench.__main__ import parse_arguments
 from bench.contestants import CONTESTANTS, Setting, Unavailable
-from bench.plan import ONE_SIDED, TWO_SIDED, Op, Timing, cases
-from bench.protocol import RELEASE, Command, Reply
-from bench.ranks.loop import Rank
-from bench.ranks.one_sided import ONE_SIDED_OPERATIONS, ORIGIN, TARGET
-from bench.ranks.operations import Operation
+from bench.ranks.one_sided import ONE_SIDED_OPERATIONS, ORIGIN, TABLE, TARGET
+from pycomms.bench.plan import ONE_SIDED, TWO_SIDED, Op, Timing, cases
+from pycomms.bench.protocol import RELEASE, Command, Reply
+from pycomms.bench.ranks.loop import Rank
+from pycomms.bench.ranks.operations import Operation
 
 
 class Memory:
@@ -106,7 +106,7 @@ def test_the_target_notices_what_was_lost(op: Op) -> None:
 def test_the_target_rests_while_the_origin_is_timed() -> None:
     timing = Timing(warmup=1, samples=3, inner=2)
     ends: list[Any] = [End(ORIGIN), End(TARGET)]  # which can do nothing else
-    ranks = [Rank(end, verify=False) for end in ends]
+    ranks = [Rank(end, TABLE, verify=False) for end in ends]
     prepare = Command.prepare(cases((Op.RMA_PUT,), (64,), 2)[0])
     assert [rank.answer(prepare) for rank in ranks] == [Reply(), Reply()]
     for end in ends:

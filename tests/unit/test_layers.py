@@ -37,6 +37,7 @@ def test_pycomms_imports_only_what_it_declares() -> None:
         "pycomms/flight_recorder/_live.py": {"rich"},  # an extra: without it the table is plain text
         "pycomms/chaos/_plans.py": {"tomli"},  # on Python 3.10, which has no tomllib
         "pycomms/process_group/_mpi.py": {"mpi4py"},  # an extra, so it is imported where it is asked for
+        "pycomms/bench/plot.py": {"matplotlib"},  # likewise
     }
     for file, text in sources.items():
         coordinated = {"google", "grpc"} if file.startswith("pycomms/ft/") else set()
@@ -96,6 +97,16 @@ def test_doctor_needs_no_torch() -> None:
     sources.pop("pycomms/doctor/_rank.py")  # a child
     violations = import_violations(sources, {"pycomms", *sys.stdlib_module_names})
     assert not violations, show(violations)
+
+
+def test_bench_needs_no_torch_but_in_its_ranks() -> None:
+    """Nor do its parts that run in ranks of an MPI, in environments that have no torch."""
+    sources = read(ROOT / "pycomms" / "bench", relative_to=ROOT, suffixes={".py"})
+    assert imports_of(sources.pop("pycomms/bench/ranks/torch_rank.py"))
+    violations = import_violations(sources, {"pycomms", "matplotlib", *sys.stdlib_module_names})
+    assert not violations, show(violations)
+    own = {name for file, text in sources.items() for name in imports_of(text) if name.startswith("pycomms")}
+    assert all(name.startswith(("pycomms.bench", "pycomms.doctor", "pycomms._")) for name in own), own
 
 
 def test_launch_needs_nothing() -> None:

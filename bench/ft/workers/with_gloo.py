@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import Store, TCPStore
 from torch.distributed import distributed_c10d as c10d
 
 from bench.ft.workers.work import Log, Training, parser
-from bench.protocol import Hello, Link, connect
+from pycomms.bench.protocol import Hello, Link, connect
 
 GROUP_TIMEOUT = timedelta(seconds=3)
 REGROUP_TIMEOUT = timedelta(seconds=20)

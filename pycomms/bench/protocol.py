@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.plan import CALIBRATION, Case, Op, Timing
+from pycomms.bench.plan import CALIBRATION, Case, Op, Timing
 
 
 class LinkError(Exception):

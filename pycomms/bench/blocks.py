@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.placement import Placement
-from bench.plan import Case, Op
-from bench.protocol import Reply
+from pycomms.bench.placement import Placement
+from pycomms.bench.plan import Case, Op
+from pycomms.bench.protocol import Reply
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,4 @@
-"""One table of operations for every Python contestant: which buffers, which call, and what the result must be. Those on
-windows are in one_sided.py.
+"""One table of operations for every Python contestant: which buffers, which call, and what the result must be.
 
 A rank program brings an Endpoint, which makes one bound call per operation; the buffers may be torch tensors or numpy
 arrays, for both understand what is used here. Standard library only. Must not know which library is measured.
@@ -11,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bench.plan import ASYNC_DEPTH, Op, elements, part_elements
+from pycomms.bench.plan import ASYNC_DEPTH, Op, elements, part_elements
 
 Call = Callable[[], Any]
 Buffer = Any  # of float32, one-dimensional
@@ -40,7 +39,6 @@ class Endpoint(Protocol):
     def barrier(self) -> Call: ...
     def ping_pong(self, data: Buffer, peer: int) -> Call: ...
     def initialize(self) -> tuple[Call, Call]: ...
-    def window(self, nbytes: int) -> Any: ...  # a bench.ranks.one_sided.Window; collective
 
 
 def _nothing() -> None:
@@ -204,6 +202,9 @@ def _init(end: Endpoint, _: int) -> Operation:
 def _limits_only(_: Endpoint, __: int) -> Operation:
     raise Unsupported("measured by the limits only")
 
+
+Table = Mapping[Op, Callable[[Any, int], Operation]]
+"""Makes an operation for an endpoint and a size."""
 
 OPERATIONS: dict[Op, Callable[[Endpoint, int], Operation]] = {
     Op.ALL_REDUCE: _all_reduce,

@@ -6,18 +6,20 @@ A contestant that fails is restarted a few times, then reported and left out; it
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from bench.blocks import Block, enough, make_blocks, slowest
-from bench.contestants import Contestant, Setting, Unavailable
-from bench.group import GroupError, RankGroup
-from bench.placement import Probe, classify
-from bench.plan import CALIBRATION, PER_CALL, Case, Effort, Timing, memory_needed, shape_block
-from bench.protocol import RELEASE, Command, Hub, Reply
+from pycomms.bench.blocks import Block, enough, make_blocks, slowest
+from pycomms.bench.contestants import Contestant, Setting, Unavailable
+from pycomms.bench.group import GroupError, RankGroup
+from pycomms.bench.placement import Probe, classify
+from pycomms.bench.plan import CALIBRATION, PER_CALL, Case, Effort, Timing, memory_needed, shape_block
+from pycomms.bench.protocol import RELEASE, Command, Hub, Reply
 
 PREPARE_TIMEOUT_S = 120.0
 RUN_TIMEOUT_S = 60.0
@@ -35,6 +37,7 @@ class Note:
     contestant: str
     case: str  # label, "" for the whole run
     text: str
+    is_failure: bool = False  # somebody could not start, failed, or was wrong
 
 
 @dataclass(kw_only=True)
@@ -43,6 +46,14 @@ class Results:
     notes: list[Note] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     idle_cores: dict[str, float] = field(default_factory=dict)  # processor use of each contestant while it waits
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "versions": self.versions,
+            "idle_cores": self.idle_cores,
+            "notes": [asdict(note) for note in self.notes],
+            "blocks": [block.to_json() for block in self.blocks],
+        }
 
 
 @dataclass(kw_only=True)
@@ -79,23 +90,31 @@ class Driver:
         self._say = say
         self.results = Results()
 
-    def run(self, setting: Setting, cases: Sequence[Case]) -> None:
-        """All cases of one world size."""
+    def run(self, setting: Setting, cases: Sequence[Case], until: float = math.inf) -> None:
+        """All cases of one world size. until: of time.monotonic(). What is left of it is shared among the cases that
+        are left, but each has its LEAST_ROUNDS. When this returns or raises, no rank runs."""
         runners = [_Runner(contestant=c) for c in self._contestants]
         runners = [r for r in runners if any(r.contestant.supports(c.op, c.ranks) for c in cases)]
         try:
             runners = [r for r in runners if self._start(r, setting)]
+            if not runners:
+                return
             self._measure_idle(runners, setting.where)
             for number, case in enumerate(cases, 1):
                 self._say(f"[{number}/{len(cases)}] {case.label}")
-                self._case(case, setting, runners)
-        finally:
+                share = (until - time.monotonic()) / (len(cases) - number + 1)
+                self._case(case, setting, runners, min(share, self._effort.case_s))
             for runner in runners:
                 if runner.group is not None:
                     runner.group.close()
+        except BaseException:  # an interrupt, too
+            for runner in runners:
+                if runner.group is not None:
+                    runner.group.kill()
+            raise
 
-    def _note(self, contestant: str, case: str, text: str) -> None:
-        self.results.notes.append(Note(contestant=contestant, case=case, text=text))
+    def _note(self, contestant: str, case: str, text: str, *, is_failure: bool = False) -> None:
+        self.results.notes.append(Note(contestant=contestant, case=case, text=text, is_failure=is_failure))
         self._say(f"    {contestant}: {text}")
 
     def _start(self, runner: _Runner, setting: Setting) -> bool:
@@ -106,7 +125,7 @@ class Driver:
             launches = runner.contestant.launches(setting)
             runner.group = RankGroup(runner.name, setting.world, launches, self._hub, log)
         except (Unavailable, GroupError) as err:
-            self._note(runner.name, where, f"left out: {err}")
+            self._note(runner.name, where, f"left out: {err}", is_failure=True)
             return False
         self.results.versions[runner.name] = runner.group.version
         self._say(f"{runner.name}, {where}: ready in {time.monotonic() - began:.1f} s")
@@ -125,7 +144,8 @@ class Driver:
                 if share > 0.05:
                     self._note(runner.name, "", f"uses {share:.2f} cores while it waits, at the others' cost")
 
-    def _case(self, case: Case, setting: Setting, runners: Sequence[_Runner]) -> None:
+    def _case(self, case: Case, setting: Setting, runners: Sequence[_Runner], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
         entered = [r for r in runners if r.contestant.supports(case.op, case.ranks)]
         needed = memory_needed(case) * case.ranks * len(entered)
         if needed > MEMORY_SHARE * available_memory():
@@ -136,8 +156,11 @@ class Driver:
             timing = self._prepare(runner, case, setting)
             if timing is not None:
                 timings[runner.name] = timing
-        blocks = self._rounds(case, [r for r in entered if r.name in timings], timings)
-        self.results.blocks.extend(blocks)
+        blocks: list[Block] = []
+        try:
+            self._rounds(case, [r for r in entered if r.name in timings], timings, deadline, blocks)
+        finally:
+            self.results.blocks.extend(blocks)  # of a case that is interrupted, too
         for runner in entered:
             if runner.group is not None:
                 self._ask(runner, RELEASE, PREPARE_TIMEOUT_S, case)
@@ -161,10 +184,16 @@ class Driver:
             timing = shape_block(cost_of(case, replies, timing), len(replies[0].series), block_ms)
         return timing
 
-    def _rounds(self, case: Case, entered: Sequence[_Runner], timings: dict[str, Timing]) -> list[Block]:
-        blocks: list[Block] = []
+    def _rounds(
+        self,
+        case: Case,
+        entered: Sequence[_Runner],
+        timings: dict[str, Timing],
+        deadline: float,
+        blocks: list[Block],
+    ) -> None:
+        """blocks: to which it adds."""
         alive = list(entered)
-        deadline = time.monotonic() + self._effort.case_s
         for turn in range(self._effort.max_rounds):
             alive = [r for r in alive if r.group is not None and r.name in timings]
             if not alive:
@@ -185,7 +214,6 @@ class Driver:
                     placement = classify(before, after, self._near_below)
                     blocks += make_blocks(case, runner.name, turn, placement, (before, after), replies)
                 before = after
-        return blocks
 
     def _measure_placement(self) -> float | None:
         return None if self._probe is None else self._probe.measure()
@@ -196,7 +224,7 @@ class Driver:
         try:
             replies = runner.group.ask(command, timeout_s)
         except GroupError as err:
-            self._note(runner.name, case.label, f"failed: {err}")
+            self._note(runner.name, case.label, f"failed: {err}", is_failure=True)
             runner.group.kill()
             runner.group = None
             runner.failures += 1
@@ -207,7 +235,7 @@ class Driver:
                 return None
         for rank, reply in enumerate(replies):
             if reply.error:
-                self._note(runner.name, case.label, f"rank {rank}: {reply.error.strip()}")
+                self._note(runner.name, case.label, f"rank {rank}: {reply.error.strip()}", is_failure=True)
                 return None
         return replies
 

@@ -12,13 +12,11 @@ import time
 import traceback
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
-from bench.plan import PER_CALL, Timing
-from bench.protocol import Command, Link, LinkError, Reply
-from bench.ranks.one_sided import ONE_SIDED_OPERATIONS
-from bench.ranks.operations import OPERATIONS, Call, Endpoint, Operation, Unsupported
-
-TABLE = {**OPERATIONS, **ONE_SIDED_OPERATIONS}
+from pycomms.bench.plan import PER_CALL, Timing
+from pycomms.bench.protocol import Command, Link, LinkError, Reply
+from pycomms.bench.ranks.operations import OPERATIONS, Call, Operation, Table, Unsupported
 
 
 def pin(cores: str, rank: int) -> None:
@@ -73,8 +71,10 @@ def measure(call: Call, before: Call | None, timing: Timing, per_call: int) -> l
 class Rank:
     """Answers commands one at a time; holds at most one prepared operation."""
 
-    def __init__(self, endpoint: Endpoint, *, verify: bool = True) -> None:
+    def __init__(self, endpoint: Any, table: Table = OPERATIONS, *, verify: bool = True) -> None:
+        """endpoint: whatever the operations of the table ask of it."""
         self._endpoint = endpoint
+        self._table = table
         self._verify = verify
         self._operation: Operation | None = None
         self._per_call = 1
@@ -95,7 +95,7 @@ class Rank:
     def _prepare(self, command: Command) -> Reply:
         self._drop()
         try:
-            operation = TABLE[command.op](self._endpoint, command.size)
+            operation = self._table[command.op](self._endpoint, command.size)
             right = operation.verify() or not self._verify
         except Unsupported as err:
             return Reply(unsupported=str(err))

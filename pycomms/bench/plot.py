@@ -8,15 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.blocks import Block, Cell, Figure, summarize
-from bench.placement import Placement
-from bench.plan import UNSIZED, Op, format_size
-from bench.report import ordered
+from pycomms.bench.blocks import Block, Cell, Figure, summarize
+from pycomms.bench.placement import Placement
+from pycomms.bench.plan import UNSIZED, Op, format_size
+from pycomms.bench.report import ordered
 
 PANELS_PER_ROW = 3
 #: Fixed, so that a contestant looks alike in every picture.
 STYLES: Mapping[str, Mapping[str, Any]] = {
     "nccl2": {"color": "tab:red", "linewidth": 2.5},
+    "pycomms": {"color": "tab:red", "linewidth": 2.5},
+    "nccl": {"color": "tab:orange"},
+    "builtin_nccl2": {"color": "tab:cyan"},
     "gloo": {"color": "tab:blue"},
     "mpich": {"color": "tab:green"},
     "openmpi": {"color": "tab:olive"},
@@ -80,7 +83,8 @@ def draw(document: Mapping[str, Any], path: Path) -> None:
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         ax.set_xticks(shown, [format_size(size) for size in shown], rotation=45, fontsize=7)
-        ax.set_title(f"{op.value}, {where}, {placement.value}")
+        seen = "" if placement is Placement.UNKNOWN else f", {placement.value}"
+        ax.set_title(f"{op.value}, {where}{seen}")
         ax.set_ylabel("us, median and quartiles of the blocks", fontsize=8)
         ax.grid(visible=True, which="major", alpha=0.3)
         ax.legend(fontsize=7)

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.ending import end, with_end_of
-from bench.protocol import QUIT, Command, Hello, Hub, Link, LinkError, Reply
+from pycomms.bench.ending import end, with_end_of
+from pycomms.bench.protocol import QUIT, Command, Hello, Hub, Link, LinkError, Reply
 
 START_TIMEOUT_S = 180.0
 QUIT_TIMEOUT_S = 10.0
@@ -48,21 +48,21 @@ class RankGroup:
         self._log = log
         self._ranks: dict[int, _Rank] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
-        with log.open("wb") as output:
-            for launch in launches:
-                self._processes.append(
-                    subprocess.Popen(
-                        launch.argv,
-                        env=dict(launch.env),
-                        stdin=subprocess.DEVNULL,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                        start_new_session=True,
-                    )
-                )
         try:
+            with log.open("wb") as output:
+                for launch in launches:
+                    self._processes.append(
+                        subprocess.Popen(
+                            launch.argv,
+                            env=dict(launch.env),
+                            stdin=subprocess.DEVNULL,
+                            stdout=output,
+                            stderr=subprocess.STDOUT,
+                            start_new_session=True,
+                        )
+                    )
             self._gather(hub, world)
-        except GroupError:
+        except BaseException:  # an interrupt, too
             self.kill()
             raise
 

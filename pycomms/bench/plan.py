@@ -89,6 +89,8 @@ class Effort:
     wanted_blocks: int  # blocks of one placement that every contestant should have before a case ends early
 
 
+#: However much time there is, up to the end that the driver is given.
+UNTIL_THE_END = Effort(rounds=200, max_rounds=200, block_ms=20.0, case_s=3600.0, wanted_blocks=200)
 QUICK = Effort(rounds=6, max_rounds=12, block_ms=10.0, case_s=15.0, wanted_blocks=4)
 FULL = Effort(rounds=10, max_rounds=30, block_ms=20.0, case_s=60.0, wanted_blocks=8)
 

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from bench.blocks import Block, Cell, Figure, Tally, summarize
-from bench.placement import Placement
-from bench.plan import BANDWIDTH, UNSIZED, Op, format_size
+from pycomms.bench.blocks import Block, Cell, Figure, Tally, summarize
+from pycomms.bench.placement import Placement
+from pycomms.bench.plan import BANDWIDTH, UNSIZED, Op, format_size
 
 #: Columns in this order; what is not named here follows in alphabetical order.
-ORDER = ("nccl2", "gloo", "mpich", "openmpi", "impi", "oneccl", "empty", "limits: staged", "limits: direct", "sockets")
+ORDER = (
+    *("pycomms", "nccl2", "nccl", "builtin_nccl2", "gloo", "mpich", "openmpi", "impi", "oneccl", "empty"),
+    *("limits: staged", "limits: direct", "sockets"),
+)
 
 TORCH_BACKENDS = ("nccl2", "gloo")
 
