@@ -10,6 +10,7 @@ USAGE = 4
 
 _SUBCOMMANDS = {
     "doctor": ("pycomms.doctor._command", "what works on this machine, and what to do about what does not"),
+    "bench": ("pycomms.bench._command", "this backend beside the others, on this machine"),
     "chaos": ("pycomms.chaos._command", "faults for a job, on purpose, and whether it gets over them"),
     "fr": ("pycomms.flight_recorder._command", "flight recorder: what the ranks of a job did, and why it stopped"),
     "coordinator": ("pycomms.ft.coordinator._command", "says who is in a job whose members may die and come"),
