@@ -92,11 +92,11 @@ class RankGroup:
     def ask(self, command: Command, timeout_s: float) -> list[Reply]:
         """The replies of all ranks, by rank. Raises GroupError, after which the group is to be killed."""
         deadline = time.monotonic() + timeout_s
-        try:
-            for rank in self._ranks.values():
+        for number, rank in self._ranks.items():
+            try:
                 rank.link.send(command.encode())
-        except LinkError as err:
-            raise self._failure(f"{command.encode()}: {err}") from err
+            except LinkError as err:
+                raise self._failure(f"{command.encode()}: rank {number}: {err}") from err
         replies = []
         for number in sorted(self._ranks):
             try:

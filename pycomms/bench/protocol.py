@@ -19,6 +19,8 @@ from typing import Any
 
 from pycomms.bench.plan import CALIBRATION, Case, Op, Timing
 
+_GONE = "the process is gone"
+
 
 class LinkError(Exception):
     """The other end is gone, silent beyond the deadline, or not speaking the protocol."""
@@ -116,6 +118,8 @@ class Link:
     def send(self, line: str) -> None:
         try:
             self._connection.sendall(line.encode() + b"\n")
+        except (BrokenPipeError, ConnectionResetError) as err:
+            raise LinkError(_GONE) from err
         except OSError as err:
             raise LinkError(f"the connection ended: {err}") from err
 
@@ -128,10 +132,12 @@ class Link:
                     raise LinkError("no answer in time")
             try:
                 chunk = self._connection.recv(1 << 20)
+            except ConnectionResetError as err:  # it ended before it had read all that was sent
+                raise LinkError(_GONE) from err
             except OSError as err:
                 raise LinkError(f"the connection ended: {err}") from err
             if not chunk:
-                raise LinkError("the process is gone")
+                raise LinkError(_GONE)
             self._received += chunk
         line, _, rest = bytes(self._received).partition(b"\n")
         self._received = bytearray(rest)

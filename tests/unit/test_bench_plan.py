@@ -88,6 +88,18 @@ def test_a_rank_that_is_gone_is_noticed_at_once() -> None:
     link = Link(driver)
     with pytest.raises(LinkError, match="gone"):
         link.receive(time.monotonic() + 30)
+    with pytest.raises(LinkError, match="gone"):
+        link.send("release")
+    link.close()
+
+
+def test_a_rank_that_ended_with_something_unread_is_gone_as_well() -> None:
+    driver, rank = socket.socketpair()
+    link = Link(driver)
+    link.send("release")
+    rank.close()
+    with pytest.raises(LinkError, match="gone"):
+        link.receive(time.monotonic() + 30)
     link.close()
 
 
