@@ -101,6 +101,14 @@ class Log:
         ]
 
     @cached_property
+    def ended_in_order(self) -> set[int]:
+        """Of a job that has succeeded and does not say when it is done: the last process of each rank."""
+        if self.end is None or self.end["code"] != 0 or any(one.done is not None for one in self.processes):
+            return set()
+        last = {one.rank: one.pid for one in self.processes}
+        return set(last.values())
+
+    @cached_property
     def commits(self) -> list[Commit]:
         """Of each process each step once. A program that says its values has committed what it says them of."""
         found: dict[tuple[int, int], Commit] = {}

@@ -176,7 +176,8 @@ def no_false_alarm(log: Log) -> Finding:
     problems = []
     over = min((one.done for one in log.processes if one.done is not None), default=float("inf"))
     for process in log.processes:
-        if process.went is None or process.done is not None or process.went > over or _has_reason(log, process):
+        has_come_to_end = process.done is not None or process.pid in log.ended_in_order
+        if process.went is None or has_come_to_end or process.went > over or _has_reason(log, process):
             continue
         problems.append(
             f"rank {process.rank} (pid {process.pid}) has ended {process.went:.2f} s after the start, and no fault was "

@@ -207,3 +207,25 @@ def test_a_job_without_values_is_checked_for_what_is_known() -> None:
     assert judgement.result is Result.PASSED
     unchecked = {one.invariant for one in judgement.findings if one.state is State.UNCHECKED}
     assert unchecked == {"values", "agreement", "samples"}
+
+
+def plain_job(*, restarts: bool) -> Job:
+    """Of a program that says its steps and nothing else, as any with an optimizer does: it is late once at step 3."""
+    job = Job({"ranks": 3, "fault": [{"kind": "slow", "rank": 1, "at": {"step": 3}}]})
+    job.events = []
+    for start in range(1 + restarts):
+        for rank in range(3):
+            job.say(10.0 * start, rank, start, "worker", world=3)
+            for step in range(1, 7):
+                job.say(10.0 * start + step, rank, start, "step", step=step)
+            job.say(10.0 * start + 7.0 + 0.1 * rank, rank, start, "gone")
+    job.say(3.0, 1, 0, "fault", fault=0, what="slow", where="step 3")
+    job.say(4.0, 1, 0, "over", fault=0)
+    job.add(30.0, "end", how="exited", code=0)
+    job.add(30.1, "left", processes=[], shared_memory=[])
+    return job
+
+
+def test_a_program_that_does_not_say_when_it_is_done_may_end() -> None:
+    assert judge(plain_job(restarts=False).log()).result is Result.PASSED
+    assert "rank 0 (pid 100) has ended 7.00 s" in why(plain_job(restarts=True).log(), "no-false-alarm")
