@@ -13,9 +13,15 @@ __all__ = ["record", "step", "steps"]
 
 
 def step(number: int) -> None:
-    """A step of the program begins: for faults that wait for one. Sessions of :mod:`pycomms.ft` say it themselves."""
+    """A step of the program begins: for faults that wait for one. Sessions of :mod:`pycomms.ft` say it themselves.
+
+    Raises:
+        ValueError: the number is none.
+    """
     worker = _worker()
     if worker is not None:
+        if not isinstance(number, int):
+            raise ValueError(f"number: given {number!r}, expected a whole number")
         worker.step(number, "program")
 
 
@@ -26,9 +32,19 @@ def steps(default: int) -> int:
 
 
 def record(kind: str, **fields: object) -> None:
-    """Puts an event into the log of the run. fields: what JSON can hold. docs/chaos.md says which kinds are checked."""
+    """Puts an event into the log of the run. docs/chaos.md#numbers-of-your-own says which kinds are checked.
+
+    Args:
+        fields: what JSON can hold, half a megabyte at most.
+
+    Raises:
+        ValueError: the kind is one of pycomms itself, or a field is missing or of another type than its kind needs.
+    """
     worker = _worker()
     if worker is not None:
+        from pycomms.chaos.core.events import check_told  # here, for whoever is not watched has no use for it
+
+        check_told(kind, fields)
         worker.record({"kind": kind, **fields})
 
 

@@ -18,7 +18,7 @@ def judge_folder(path: Path) -> Facts:
     """Raises RunError where that is no folder of a run."""
     told = recorded(path)
     folder = Folder(path=path.absolute())
-    events = read_events(folder.events) if folder.events.exists() else []
+    events = read_events(folder.events, len(told.plan.faults))
     output = folder.output.read_text(errors="replace") if folder.output.exists() else ""
     log = Log(told.plan, events, verdict(folder.records), output)
     return Facts(folder=folder.path, command=told.command, log=log, judgement=judge(log))

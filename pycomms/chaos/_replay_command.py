@@ -11,7 +11,6 @@ from pycomms.chaos._controller.folder import RunError, recorded
 from pycomms.chaos._judging import judge_folder
 from pycomms.chaos._trial import CannotStartError, trial
 from pycomms.chaos.core.invariants import Judgement
-from pycomms.chaos.core.parse import PlanError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +26,7 @@ def run(arguments: argparse.Namespace, command: Sequence[str]) -> int:
         before = recorded(arguments.folder)
         then = judge_folder(arguments.folder).judgement
         done = trial(before.plan, command or before.command, arguments.out, quiet=arguments.quiet)
-    except (RunError, PlanError, CannotStartError) as error:
+    except (RunError, CannotStartError) as error:
         complain("replay", error)
         return UNUSABLE
     print(done.json if arguments.json else f"{done.text}\n\n{compared(then, done.facts.judgement)}")

@@ -9,7 +9,6 @@ from pathlib import Path
 from pycomms.chaos._command import UNUSABLE, complain
 from pycomms.chaos._controller.folder import RunError
 from pycomms.chaos._trial import report
-from pycomms.chaos.core.parse import PlanError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, command: Sequence[str]) -> int:
     try:
         done = report(arguments.folder)
-    except (RunError, PlanError) as error:
+    except RunError as error:
         complain("report", error)
         return UNUSABLE
     print(done.json if arguments.json else done.text)

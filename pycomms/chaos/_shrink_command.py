@@ -13,7 +13,6 @@ from pycomms.chaos._controller.folder import RunError, recorded
 from pycomms.chaos._judging import judge_folder
 from pycomms.chaos._trial import CannotStartError, trial
 from pycomms.chaos.core.invariants import Result
-from pycomms.chaos.core.parse import PlanError
 from pycomms.chaos.core.plan import Plan, words
 from pycomms.chaos.core.shrink import shrink
 from pycomms.chaos.core.toml import to_toml
@@ -37,7 +36,7 @@ def run(arguments: argparse.Namespace, command: Sequence[str]) -> int:
         smaller = shrink(before.plan, trials.fails)
         target = trials.folder / "shrunk.toml"
         target.write_text(to_toml(smaller))
-    except (RunError, PlanError, CannotStartError, OSError) as error:
+    except (RunError, CannotStartError, OSError) as error:
         complain("shrink", error)
         return UNUSABLE
     print(f"{len(before.plan.faults)} faults, {len(smaller.faults)} of them are enough ({trials.count} runs): {target}")

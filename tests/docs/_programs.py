@@ -126,6 +126,7 @@ WINDOWS = (
     *(f"rank {rank} has {[float(left)] * 4} from rank {left}" for rank, left in enumerate((2, 0, 1))),
     *(f"rank {rank} sees that 3 ranks have counted" for rank in range(3)),
 )
+SAMPLES = SESSION + "used = []\n"
 COUNTED = "print('slot', session.slot, 'is behind step', step.number)\n"
 
 PROGRAMS = (
@@ -146,6 +147,7 @@ PROGRAMS = (
         ranks=4,
         prints=("row [0, 1]: [2.0, 2.0, 2.0]", "all 4 are connected", "rank 0 misses (2,)", "left: 3"),
     ),
+    Program(page="docs/chaos.md", parts=(SAMPLES, 0, LOOP, COUNTED), ranks=2, by=By.RUN, prints=("is behind step 4",)),
     Program(
         page="docs/regroup.md",
         parts=(

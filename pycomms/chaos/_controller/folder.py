@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pycomms._version import __version__
-from pycomms.chaos.core.parse import as_table, parse
+from pycomms.chaos.core.events import flaw
+from pycomms.chaos.core.parse import PlanError, as_table, parse
 from pycomms.chaos.core.plan import Plan
 from pycomms.chaos.core.toml import to_toml
 
@@ -105,24 +106,43 @@ def describe(folder: Folder, plan: Plan, command: Sequence[str], environment: Ma
 
 
 def recorded(path: Path) -> Recorded:
-    """Raises RunError, or PlanError where somebody has changed the plan into one that makes no sense."""
+    """Raises RunError, also where somebody has changed the plan into one that makes no sense."""
     try:
         described = json.loads((path / "run.json").read_text())
-        command = tuple(str(word) for word in described["command"])
-        given = described["plan"]
+        command, given = described["command"], described["plan"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"{path}: given no folder of a run ({error}), expected one that pycomms chaos run has made"
         ) from error
-    return Recorded(plan=parse(given), command=command)
+    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+        raise RunError(f"{path}/run.json: command: given {command!r}, expected a list of words")
+    try:
+        return Recorded(plan=parse(given), command=tuple(command))
+    except PlanError as error:
+        raise RunError(f"{path}/run.json: plan: {error}") from error
 
 
-def read_events(path: Path) -> list[dict[str, Any]]:
-    """Whole lines only: the last one may have been cut off."""
+def read_events(path: Path, faults: int) -> list[dict[str, Any]]:
+    """Whole lines; the last one may have been cut off. Raises RunError where others are damaged.
+
+    faults: how many the plan has.
+    """
+    try:
+        lines = path.read_text(errors="replace").split("\n")
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
     events = []
-    for line in path.read_text(errors="replace").splitlines():
-        try:
-            events.append(json.loads(line))
-        except ValueError:
-            continue
+    for number, line in enumerate(lines[:-1], 1):
+        event = _decoded(line)
+        if expected := flaw(event, faults):
+            raise RunError(f"{path}, line {number}: given {line[:80]!r}, expected {expected}")
+        events.append(event)
     return events
+
+
+def _decoded(line: str) -> Any:
+    """None: no JSON."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None

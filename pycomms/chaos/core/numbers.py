@@ -10,15 +10,18 @@ from pycomms.chaos.core import payload
 from pycomms.chaos.core.finding import Finding, judged, unchecked
 from pycomms.chaos.core.log import Event, Log
 
-_NO_VALUES = "the program tells no values; pycomms.chaos.workload does, and pycomms.chaos.record('values', …)"
+_NO_SUMS = "the program does not say what it has summed; pycomms.chaos.workload does"
+_NO_VALUES = "the program tells no values: pycomms.chaos.record('values', step=…, digest=…)"
+_NO_SAMPLES = "the program tells no samples: pycomms.chaos.record('values', step=…, samples=…)"
+_AGREED = ("head", "total", "digest")
 _NO_STEPS = "the program has told of no step: it has no session, calls no pycomms.chaos.step() and has no optimizer"
 
 
 def values(log: Log) -> Finding:
     """Every sum equals the reference over the members that are in it, and these are who they are said to be."""
-    told = log.of("values")
+    told = [event for event in log.of("values") if "head" in event]
     if not told:
-        return unchecked("values", _NO_VALUES)
+        return unchecked("values", _NO_SUMS)
     problems: list[str] = []
     members_now = {}
     settlings = iter(log.settlings)
@@ -49,7 +52,7 @@ def _wrong(event: Event, members_told: list[int] | None) -> str:
 
 def agreement(log: Log) -> Finding:
     """Whoever has taken a step has taken the same one, and has the same state behind it."""
-    told = log.of("values")
+    told = [event for event in log.of("values") if any(name in event for name in _AGREED)]
     if not told:
         return unchecked("agreement", _NO_VALUES)
     problems = [problem for life in log.lives for problem in _disagreements(life)]
@@ -61,11 +64,11 @@ def _disagreements(life: Log) -> Iterator[str]:
     seen: dict[int, Event] = {}
     for event in life.of("values"):
         first = seen.setdefault(event["step"], event)
-        for name in ("head", "total", "digest"):
-            if first[name] != event[name]:
+        for name in _AGREED:
+            if first.get(name) != event.get(name):
                 yield (
-                    f"step {event['step']}: rank {first['rank']} has {name} {first[name]}, rank {event['rank']} has "
-                    f"{event[name]}"
+                    f"step {event['step']}: rank {first['rank']} has {name} {first.get(name)}, rank {event['rank']} "
+                    f"has {event.get(name)}"
                 )
                 break
 
@@ -144,8 +147,11 @@ def _tries(log: Log) -> dict[tuple[int, int, int], int]:
 
 def samples(log: Log) -> Finding:
     """Each sample is used exactly once: the steps' samples lie one behind the other, and each member has its own."""
-    if not any(event.get("samples") for event in log.of("values")):
-        return unchecked("samples", _NO_VALUES)
+    told = [event for event in log.of("values") if event.get("samples")]
+    if not told:
+        return unchecked("samples", _NO_SAMPLES)
+    if not any("head" in event for event in told):
+        return _samples_of_others(log)
     problems: list[str] = []
     place, used = 0, 0
     for life in log.lives:
@@ -155,6 +161,26 @@ def samples(log: Log) -> Finding:
             return judged("samples", "", problems) if problems else unchecked("samples", ledger.unknown)
         place, used = place + ledger.place, used + ledger.used
     return judged("samples", f"{place} samples, each used once ({used} seen)", problems)
+
+
+def _samples_of_others(log: Log) -> Finding:
+    """Of a program that does not say who is in a step nobody knows what it should have used, but for: nothing twice."""
+    problems: list[str] = []
+    used = 0
+    for life in log.lives:
+        users: dict[str, tuple[int, int]] = {}  # step and rank, by sample
+        for event in life.of("values"):
+            samples_ = [repr(sample) for sample in event.get("samples", [])]
+            who = (event["step"], event["rank"])
+            for sample in dict.fromkeys(samples_):
+                step, rank = users.setdefault(sample, who)
+                if (step, rank) != who or samples_.count(sample) > 1:
+                    problems.append(
+                        f"sample {sample:.80}: used in step {step} by rank {rank}, and again in step {event['step']} "
+                        f"by rank {event['rank']}"
+                    )
+        used += len(users)
+    return judged("samples", f"{used} samples, none used twice", problems)
 
 
 @dataclass
@@ -180,7 +206,7 @@ def _ledger(life: Log) -> _Ledger:
             )
     for step in range(1, max(by_step, default=0) + 1):
         events = by_step.get(step, {})
-        heads = [event["head"] for event in events.values() if event["head"] is not None]
+        heads = [head for event in events.values() if (head := event.get("head")) is not None]
         members = payload.members_of(heads[0]) if heads else None
         if members is None:
             found.unknown = f"step {step} is not known"

@@ -66,9 +66,9 @@ class _Table:
             raise PlanError(self.key(name), value, f"no such key; there are {', '.join(sorted(set(self._asked)))}")
 
 
-def parse(given: Mapping[str, Any], name: str = "plan") -> Plan:
+def parse(given: object, name: str = "plan") -> Plan:
     """Raises PlanError."""
-    table = _Table("", dict(given))
+    table = _Table("", given)
     ranks = table.whole("ranks", 0) or 0
     faults = table.take("fault", [])
     if not isinstance(faults, list):
