@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -90,6 +91,24 @@ def _split(argv: list[str]) -> tuple[list[str], list[str]]:
 def _module(home: str) -> Subcommand:
     module: Subcommand = import_module(home)
     return module
+
+
+def whole(text: str) -> int:
+    """Of an option."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"given {text!r}, expected a whole number, 0 or more")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Of an option; also minutes."""
+    try:
+        given = float(text)
+    except ValueError:
+        given = math.nan
+    if not 0 < given < math.inf:
+        raise argparse.ArgumentTypeError(f"given {text!r}, expected a number above 0")
+    return given
 
 
 def complain(subcommand: str, problem: object) -> None:

@@ -23,12 +23,17 @@ def plan_of(path: Path) -> Plan:
         return parse(tomllib.loads(path.read_text()), path.stem)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: given a file that is no text ({error.reason}), expected TOML") from error
     except (PlanError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
 def plans_of(folder: Path) -> list[Plan]:
     """Of all files ``*.toml`` in it, by their names. Raises ValueError."""
+    if not folder.is_dir():
+        what = "a file: pycomms chaos run takes one plan" if folder.exists() else "a path where nothing is"
+        raise ValueError(f"{folder}: given {what}, expected a folder of plans")
     plans = [plan_of(path) for path in sorted(folder.glob("*.toml"))]
     if not plans:
         raise ValueError(f"{folder}: given a folder without plans, expected files *.toml")

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pycomms.chaos._command import USAGE, complain
+from pycomms.chaos._command import USAGE, complain, seconds, whole
 from pycomms.chaos._one_run import add_options, perform
-from pycomms.chaos._plans import PlanError, plan_of
-from pycomms.chaos.core.drawing import SURVIVABLE, draw_plan, settle
+from pycomms.chaos._plans import plan_of
+from pycomms.chaos.core.drawing import SURVIVABLE, check_kinds, draw_plan, settle
 from pycomms.chaos.core.plan import Plan
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "pycomms chaos run [PLAN] [options] -- COMMAND …"
     parser.add_argument("plan", nargs="?", type=Path, metavar="PLAN", help="TOML; none: one is drawn from the seed")
-    parser.add_argument("--seed", type=int, help="of a plan that is drawn, and of ranks that a plan leaves open")
+    parser.add_argument("--seed", type=whole, help="of a plan that is drawn, and of ranks that a plan leaves open")
     parser.add_argument(
-        "--duration", type=float, metavar="S", help="seconds that the job may take (default: the plan's)"
+        "--duration", type=seconds, metavar="S", help="seconds that the job may take (default: the plan's)"
     )
     add_options(parser)
 
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace, command: Sequence[str]) -> int:
         return USAGE
     try:
         plan = _plan(arguments)
-    except (PlanError, ValueError) as error:
+    except ValueError as error:
         complain("run", error)
         return USAGE
     return perform("run", plan, command, arguments)
@@ -45,13 +45,12 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         if arguments.seed is not None:
             plan = replace(plan, seed=arguments.seed)
         if arguments.faults:
+            check_kinds(arguments.faults)
             kept = tuple(fault for fault in plan.faults if fault.kind in arguments.faults)
             if not kept:
                 kinds = ", ".join(sorted({fault.kind for fault in plan.faults}))
                 raise ValueError(f"--faults: given {','.join(arguments.faults)}, expected some of the plan's: {kinds}")
             plan = replace(plan, faults=kept)
     if arguments.duration is not None:
-        if arguments.duration <= 0:
-            raise ValueError(f"--duration: given {arguments.duration:g}, expected more than 0 seconds")
         plan = replace(plan, duration=arguments.duration)
     return settle(plan)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pycomms.chaos._command import FAILED, PASSED, UNDECIDED, UNUSABLE, USAGE, complain
+from pycomms.chaos._command import FAILED, PASSED, UNDECIDED, UNUSABLE, USAGE, complain, seconds
 from pycomms.chaos._controller.folder import RunError, create_set
 from pycomms.chaos._plans import plans_of, standard_set
 from pycomms.chaos._report.overview import Overview, Row, State, line_of, to_json, to_text
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plans", nargs="?", type=Path, metavar="DIR", help="folder of plans; none: the standard set")
     parser.add_argument("--only", type=lambda text: text.split(","), metavar="A,B", help="only plans of these names")
     parser.add_argument(
-        "--duration", type=float, metavar="S", help="seconds that each job may take (default: its plan's)"
+        "--duration", type=seconds, metavar="S", help="seconds that each job may take (default: its plan's)"
     )
     parser.add_argument("--list", action="store_true", help="run nothing: say which plans there are")
     parser.add_argument("--out", type=Path, metavar="OUT", help="folder of all runs (default: chaos-runs/TIME-NAME)")
@@ -78,8 +78,6 @@ def _chosen(arguments: argparse.Namespace) -> list[Plan]:
                 raise ValueError(f"--only: given {name!r}, expected of {', '.join(names)}")
         plans = [plan for plan in plans if plan.name in arguments.only]
     if arguments.duration is not None:
-        if arguments.duration <= 0:
-            raise ValueError(f"--duration: given {arguments.duration:g}, expected more than 0 seconds")
         plans = [replace(plan, duration=arguments.duration) for plan in plans]
     # What every job can suffer comes first: it shows whether a job has what the others need.
     return sorted(plans, key=lambda plan: (bool(needs_of(plan)), plan.name))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pycomms.chaos._command import PASSED, UNDECIDED, UNUSABLE, complain
+from pycomms.chaos._command import PASSED, UNDECIDED, UNUSABLE, complain, seconds, whole
 from pycomms.chaos._controller.folder import RunError, recorded
 from pycomms.chaos._judging import judge_folder
 from pycomms.chaos._trial import CannotStartError, trial
@@ -22,8 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "pycomms chaos shrink RUN [options] [-- COMMAND …]"
     parser.add_argument("folder", type=Path, metavar="RUN", help="folder of a run that has failed")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the trials go (default: RUN/shrink)")
-    parser.add_argument("--tries", type=int, default=1, help="runs of a plan before it counts as passing (default: 1)")
-    parser.add_argument("--budget", type=float, default=600.0, metavar="S", help="seconds in all (default: 600)")
+    parser.add_argument(
+        "--tries", type=whole, default=1, help="runs of a plan before it counts as passing (default: 1)"
+    )
+    parser.add_argument("--budget", type=seconds, default=600.0, metavar="S", help="seconds in all (default: 600)")
 
 
 def run(arguments: argparse.Namespace, command: Sequence[str]) -> int:

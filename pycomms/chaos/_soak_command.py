@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from pycomms.chaos._command import USAGE, complain
+from pycomms.chaos._command import USAGE, complain, seconds, whole
 from pycomms.chaos._one_run import add_options, perform
 from pycomms.chaos.core.drawing import SURVIVABLE, draw_soak
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "pycomms chaos soak [options] -- COMMAND …"
-    parser.add_argument("--minutes", type=float, default=60.0, help="how long faults come (default: 60)")
-    parser.add_argument("--every", type=float, default=10.0, metavar="S", help="seconds between them (default: 10)")
-    parser.add_argument("--seed", type=int, default=0, help="which faults, whom, and when (default: 0)")
+    parser.add_argument("--minutes", type=seconds, default=60.0, help="how long faults come (default: 60)")
+    parser.add_argument("--every", type=seconds, default=10.0, metavar="S", help="seconds between them (default: 10)")
+    parser.add_argument("--seed", type=whole, default=0, help="which faults, whom, and when (default: 0)")
     add_options(parser)
 
 
@@ -23,8 +23,8 @@ def run(arguments: argparse.Namespace, command: Sequence[str]) -> int:
         complain("soak", "no command: pycomms chaos soak -- pycomms run --nproc-per-node 4 train.py")
         return USAGE
     try:
-        seconds, kinds = 60 * arguments.minutes, arguments.faults or SURVIVABLE
-        plan = draw_soak(arguments.seed, arguments.ranks, seconds, arguments.every, kinds)
+        kinds = arguments.faults or SURVIVABLE
+        plan = draw_soak(arguments.seed, arguments.ranks, 60 * arguments.minutes, arguments.every, kinds)
     except ValueError as error:
         complain("soak", error)
         return USAGE

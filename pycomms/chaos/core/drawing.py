@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pycomms.chaos.core.kinds import KINDS, POINTS, Effect, Form, Kind, Value
+from pycomms.chaos.core.parse import MOST_RANKS
 from pycomms.chaos.core.plan import ANY, MOMENTS, Expectation, Fault, Plan, Trigger
 
 _GOT_OVER = (Effect.DEATH, Effect.STALL, Effect.SLOW, Effect.SERVICE)
@@ -17,6 +18,8 @@ SURVIVABLE = tuple(kind.name for kind in KINDS.values() if kind.effect in _GOT_O
 _NEVER_AT = ("done", "closing")  # then the job is over, and nothing is left to be seen
 _LAST_STEP = 40
 _SPARED_S = 60.0
+_MOST_FAULTS = 100_000
+"""Of a soak: a week of one every six seconds."""
 
 
 def settle(plan: Plan) -> Plan:
@@ -57,6 +60,10 @@ def draw_soak(seed: int, ranks: int, seconds: float, every: float, kinds: Sequen
     _check(ranks, kinds)
     if not 0 < every <= seconds:
         raise ValueError(f"every: given {every:g}, expected seconds above 0, and no more than the {seconds:g} of all")
+    if seconds / every > _MOST_FAULTS:
+        raise ValueError(
+            f"every: given {every:g} for {seconds:g} s, expected no more than {_MOST_FAULTS} faults in all"
+        )
     for name in kinds:
         if KINDS[name].on_operation:
             raise ValueError(f"faults: given {name!r}, expected kinds that need no operation: they come by the clock")
@@ -82,8 +89,15 @@ def draw_soak(seed: int, ranks: int, seconds: float, every: float, kinds: Sequen
 
 
 def _check(ranks: int, kinds: Sequence[str]) -> None:
-    if ranks < 2:
-        raise ValueError(f"ranks: given {ranks}, expected at least 2: somebody has to be left")
+    if not 2 <= ranks <= MOST_RANKS:
+        raise ValueError(
+            f"ranks: given {ranks}, expected {MOST_RANKS} at most, and at least 2: somebody has to be left"
+        )
+    check_kinds(kinds)
+
+
+def check_kinds(kinds: Sequence[str]) -> None:
+    """Raises ValueError where there is none of such a name."""
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(f"faults: given {kind!r}, expected of {', '.join(KINDS)}")

@@ -15,6 +15,8 @@ INVARIANTS = (
 )  # fmt: skip
 """All that a run is checked for; `invariants.py` has what each means."""
 
+MOST_RANKS = 1 << 16
+
 
 class PlanError(ValueError):
     """A plan that makes no sense."""
@@ -70,6 +72,8 @@ def parse(given: object, name: str = "plan") -> Plan:
     """Raises PlanError."""
     table = _Table("", given)
     ranks = table.whole("ranks", 0) or 0
+    if ranks > MOST_RANKS:
+        raise PlanError("ranks", ranks, f"{MOST_RANKS} at most")
     faults = table.take("fault", [])
     if not isinstance(faults, list):
         raise PlanError("fault", faults, "tables [[fault]]")
@@ -113,6 +117,9 @@ def _fault(name: str, given: object, of_ranks: int) -> Fault:
     if kind.inside and at.rank is not None:
         raise PlanError(table.key("at.rank"), at.rank, f"none: {kind.name} is done by the rank itself")
     settings = _settings(table, kind)
+    peers = cast("list[int]", settings.get("peers", []))
+    if any(of_ranks and one >= of_ranks for one in peers):
+        raise PlanError(table.key("peers"), peers, f"ranks below {of_ranks}, as the plan's ranks says")
     _check_sides(table, kind, ranks, settings, of_ranks)
     fault = Fault(
         kind=kind.name,
@@ -174,7 +181,7 @@ def _ranks(key: str, given: object, of_ranks: int) -> tuple[int, ...]:
     for one in given if isinstance(given, list) else [given]:
         if one == "any" and of_ranks:
             ranks.append(ANY)
-        elif isinstance(one, int) and not isinstance(one, bool) and 0 <= one < (of_ranks or 1 << 20):
+        elif isinstance(one, int) and not isinstance(one, bool) and 0 <= one < (of_ranks or MOST_RANKS):
             ranks.append(one)
         else:
             most = f" below {of_ranks}, as the plan's ranks says" if of_ranks else ""
@@ -226,7 +233,7 @@ def _positive(key: str, given: float | None) -> float:
 
 def _expectation(table: _Table) -> Expectation:
     violations = table.take("violations", [])
-    if not isinstance(violations, list) or not set(violations) <= set(INVARIANTS):
+    if not isinstance(violations, list) or not all(one in INVARIANTS for one in violations):
         raise PlanError("expect.violations", violations, f"a list of {', '.join(INVARIANTS)}")
     expect = Expectation(
         outcome=table.text("outcome", "completes", OUTCOMES),

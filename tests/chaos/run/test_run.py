@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from pycomms.chaos._command import main
+
 from ._runs import chaos, elastic, plain, run
 
 KILL = """
@@ -91,6 +95,29 @@ def test_wrong_usage(tmp_path: Path) -> None:
     assert chaos(tmp_path, "run", "plan.toml").code == 4
     assert chaos(tmp_path, "run", "absent.toml", "--", "true").code == 4
     assert chaos(tmp_path, "frobnicate").code == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--seed", "-5"], "argument --seed: given '-5', expected a whole number, 0 or more"),
+        (["--duration", "nan"], "argument --duration: given 'nan', expected a number above 0"),
+        (["--duration", "inf"], "argument --duration: given 'inf', expected a number above 0"),
+        (["--duration", "-1"], "argument --duration: given '-1', expected a number above 0"),
+        (["--ranks", "1000000000"], "ranks: given 1000000000, expected 65536 at most"),
+        (["plan.toml", "--faults", "kill,nope"], "faults: given 'nope', expected of kill,"),
+        (["binary.toml"], "binary.toml: given a file that is no text (invalid start byte), expected TOML"),
+    ],
+)
+def test_options_that_make_no_sense(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.toml").write_text(KILL)
+    (tmp_path / "binary.toml").write_bytes(b"\xb4\x00")
+    assert main(["run", *options, "--out", "run", "--", "true"]) == 4
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_there_is_is_listed(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_the_standard_set_is_listed(tmp_path: Path) -> None:
 def test_wrong_usage(tmp_path: Path) -> None:
     assert chaos(tmp_path, "set").code == 4
     assert "expected files *.toml" in chaos(tmp_path, "set", ".", "--", "true").err
+    assert "absent: given a path where nothing is" in chaos(tmp_path, "set", "absent", "--", "true").err
     assert "--only: given 'x', expected of agent-frozen" in chaos(tmp_path, "set", "--only", "x", "--", "true").err
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()

@@ -22,4 +22,4 @@ def test_a_soak_needs_a_command_and_time(tmp_path: Path) -> None:
     assert chaos(tmp_path, "soak").code == 4
     done = chaos(tmp_path, "soak", "--every", "0", "--", "true")
     assert done.code == 4
-    assert "every: given 0, expected seconds above 0" in done.err
+    assert "--every: given '0', expected a number above 0" in done.err
