@@ -19,7 +19,7 @@ exit codes:
   0  every invariant held, or those were violated that the plan expects to be
   1  an invariant was violated; of a set: in one run at least
   2  undecided: a fault of the plan did not happen, or the run was interrupted
-  3  the job cannot be started, or the folder of a run is none
+  3  the job cannot be started, or the folder of a run is none, is damaged or cannot be written
   4  wrong usage, or a plan that makes no sense
 """
 

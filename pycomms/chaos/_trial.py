@@ -10,7 +10,7 @@ from pathlib import Path
 from pycomms._config import inherited
 from pycomms.chaos._command import FAILED, PASSED, UNDECIDED
 from pycomms.chaos._controller.conduct import CannotStartError, conduct
-from pycomms.chaos._controller.folder import create, describe
+from pycomms.chaos._controller.folder import RunError, create, describe
 from pycomms.chaos._judging import judge_folder, write_reports
 from pycomms.chaos._report.as_json import to_json
 from pycomms.chaos._report.facts import Facts
@@ -44,7 +44,10 @@ def trial(plan: Plan, command: Sequence[str], out: Path | None = None, *, quiet:
     """Raises RunError or CannotStartError."""
     folder = create(out, plan.name)
     environment = inherited()
-    describe(folder, plan, command, environment)
+    try:
+        describe(folder, plan, command, environment)
+    except OSError as error:
+        raise RunError(f"{folder.path}: cannot be written: {error.strerror}") from error
     asyncio.run(conduct(plan, command, folder, environment, quiet=quiet))
     return report(folder.path)
 
@@ -52,5 +55,8 @@ def trial(plan: Plan, command: Sequence[str], out: Path | None = None, *, quiet:
 def report(path: Path) -> Done:
     """Judges what lies there. Raises RunError."""
     facts = judge_folder(path)
-    write_reports(facts)
+    try:
+        write_reports(facts)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror}") from error
     return Done(facts)

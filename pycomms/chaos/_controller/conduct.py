@@ -10,13 +10,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pycomms.chaos import _inside
 from pycomms.chaos._controller import gauge, ports
 from pycomms.chaos._controller.desk import Desk, Member
-from pycomms.chaos._controller.folder import Folder
+from pycomms.chaos._controller.folder import Folder, RunError
 from pycomms.chaos._controller.injector import Injector
 from pycomms.chaos._controller.journal import Journal
 from pycomms.chaos._controller.processes import Marked, Target, command_of
@@ -35,12 +36,16 @@ class CannotStartError(Exception):
 async def conduct(
     plan: Plan, command: Sequence[str], folder: Folder, environment: Mapping[str, str], *, quiet: bool = False
 ) -> None:
-    """Everything that is known afterwards is in the folder. Raises CannotStartError."""
-    run = _Run(plan, folder)
+    """Everything that is known afterwards is in the folder. Raises CannotStartError, or RunError if it is full."""
+    try:
+        run = _Run(plan, folder)
+    except OSError as error:
+        raise RunError(f"{error.filename or folder.path}: cannot be written: {error.strerror}") from error
     try:
         await run.go(command, environment, quiet)
     finally:
         await run.clean_up()
+    run.check()
 
 
 class _Run:
@@ -48,7 +53,9 @@ class _Run:
         self._plan = plan
         self._folder = folder
         self._began = time.monotonic()
-        self._journal = Journal(folder.events, self._began)
+        self._interrupted = asyncio.Event()
+        self._journal = Journal(folder.events, self._began, self._interrupted.set)
+        self._output = folder.output.open("wb", buffering=0)
         self._desk = Desk(self._came, self._said, self._went)
         self._marked = Marked(_MARK, str(self._desk.door))
         self._injector = Injector(plan, self._desk, self._journal, self._service, self._whereto)
@@ -56,7 +63,6 @@ class _Run:
         self._root: Target | None = None
         self._coordinator: Target | None = None  # that is watched
         self._process: subprocess.Popen[bytes] | None = None
-        self._interrupted = asyncio.Event()
         self._shared = _shared_memory()
         self._ports: dict[str, int] = {}  # by the socket's inode
 
@@ -132,12 +138,14 @@ class _Run:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._process.stdout)
-        with self._folder.output.open("wb", buffering=0) as file:
-            while data := await reader.read(1 << 16):
-                file.write(data)
-                if not quiet:
-                    sys.stderr.buffer.write(data)
-                    sys.stderr.buffer.flush()
+        sinks: list[BinaryIO | FileIO] = [self._output] if quiet else [self._output, sys.stderr.buffer]
+        while data := await reader.read(1 << 16):  # to its end: whoever writes to a full pipe stands still
+            for sink in list(sinks):
+                try:
+                    sink.write(data)
+                    sink.flush()
+                except OSError:  # a full disk, or nobody reads
+                    sinks.remove(sink)
 
     async def clean_up(self) -> None:
         """Whatever has gone wrong before."""
@@ -161,8 +169,16 @@ class _Run:
         open_ports = [port for inode, port in ports.listening().items() if inode in self._ports]
         self._journal.write("left", processes=left, shared_memory=sorted(shared), ports=sorted(open_ports))
         self._journal.close()
+        self._output.close()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+    def check(self) -> None:
+        """Raises RunError where something that has happened could not be written down."""
+        if self._journal.error is not None:
+            raise RunError(
+                f"{self._folder.events}: cannot be written: {self._journal.error.strerror}; the job was ended"
+            )
 
     def _has_exited(self) -> bool:
         return self._process is not None and self._process.poll() is not None
