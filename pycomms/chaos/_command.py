@@ -59,6 +59,9 @@ def main(argv: list[str]) -> int:
         return int(end.code or 0)
     try:
         return _module(_SUBCOMMANDS[arguments.subcommand][0]).run(arguments, command)
+    except KeyboardInterrupt:  # while nothing runs: a run itself ends in order
+        complain(arguments.subcommand, "interrupted")
+        return UNDECIDED
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED

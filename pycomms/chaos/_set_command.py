@@ -104,7 +104,7 @@ def _rows(plans: Sequence[Plan], command: Sequence[str], folder: Path) -> Iterat
         lacks |= lacking(log)
         missing = needs_of(plan) & lacks
         yield _not_applicable(plan, missing) if missing else _row(plan, done)
-        is_interrupted = log.end is not None and log.end["how"] == "interrupted"
+        is_interrupted = done.is_interrupted
 
 
 def _not_applicable(plan: Plan, missing: frozenset[Need] | set[Need]) -> Row:

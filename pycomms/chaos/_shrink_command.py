@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace, command: Sequence[str]) -> int:
     print(f"{len(before.plan.faults)} faults, {len(smaller.faults)} of them are enough ({trials.count} runs): {target}")
     for fault in smaller.faults:
         print(f"  {words(fault)}")
-    if trials.is_spent:
-        print("the time was over before all had been tried: --budget", file=sys.stderr)
+    if trials.why_ended:
+        print(f"{trials.why_ended} before all had been tried", file=sys.stderr)
         return UNDECIDED
     return PASSED
 
@@ -56,7 +56,7 @@ class _Trials:
     def __init__(self, arguments: argparse.Namespace, command: Sequence[str], violated: set[str]) -> None:
         self.folder: Path = arguments.out or arguments.folder / "shrink"
         self.count = 0
-        self.is_spent = False
+        self.why_ended = ""
         self._command = command
         self._violated = violated
         self._tries: int = max(arguments.tries, 1)
@@ -65,10 +65,14 @@ class _Trials:
     def fails(self, plan: Plan) -> bool:
         for _ in range(self._tries):
             if time.monotonic() > self._until:
-                self.is_spent = True
+                self.why_ended = self.why_ended or "the time was over (--budget)"
+            if self.why_ended:
                 return False
             self.count += 1
             done = trial(plan, self._command, self.folder / f"{self.count:03}", quiet=True)
+            if done.is_interrupted:
+                self.why_ended = "the search was interrupted"
+                return False
             has_failed = self._violated <= set(done.facts.judgement.violated)
             said = ", ".join(words(fault) for fault in plan.faults)
             print(f"{self.count:4} {'fails ' if has_failed else 'passes'} {said}", file=sys.stderr)

@@ -32,6 +32,11 @@ class Done:
         return _CODES[self.facts.judgement.result]
 
     @property
+    def is_interrupted(self) -> bool:
+        end = self.facts.log.end
+        return end is not None and end["how"] == "interrupted"
+
+    @property
     def text(self) -> str:
         return to_text(self.facts)
 

@@ -63,13 +63,16 @@ class _Run:
         self._root: Target | None = None
         self._coordinator: Target | None = None  # that is watched
         self._process: subprocess.Popen[bytes] | None = None
+        self._stops = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+            self._stops.append(signal.SIGHUP)
         self._shared = _shared_memory()
         self._ports: dict[str, int] = {}  # by the socket's inode
 
     async def go(self, command: Sequence[str], environment: Mapping[str, str], quiet: bool) -> None:
         await self._desk.open()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self._stops:
             loop.add_signal_handler(number, self._interrupted.set)
         path = os.pathsep.join(filter(None, (str(_INSIDE), environment.get("PYTHONPATH", ""))))
         told = {
@@ -170,7 +173,7 @@ class _Run:
         self._journal.write("left", processes=left, shared_memory=sorted(shared), ports=sorted(open_ports))
         self._journal.close()
         self._output.close()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self._stops:
             loop.remove_signal_handler(number)
 
     def check(self) -> None:

@@ -63,3 +63,13 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "full" / "x").touch()
     (tmp_path / "plan.toml").write_text(PLAN)
     assert "is not empty" in chaos(tmp_path, "run", "plan.toml", "--out", "full", "--", "true").err
+
+
+def test_a_search_ends_when_it_is_interrupted(tmp_path: Path) -> None:
+    """The first of its runs is interrupted by what it starts, and there is no second."""
+    first = run(tmp_path, PLAN, job(), "--seed", "3")
+    assert first.code == 1
+    done = chaos(tmp_path, "shrink", "run", "--", "sh", "-c", "kill -INT $PPID; exec sleep 60")
+    assert done.code == 2
+    assert "the search was interrupted before all had been tried" in done.err
+    assert "(1 runs)" in done.out

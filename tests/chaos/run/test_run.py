@@ -124,3 +124,10 @@ def test_what_there_is_is_listed(tmp_path: Path) -> None:
     assert "all_reduce" in chaos(tmp_path, "list").out
     listed = json.loads(chaos(tmp_path, "list", "--json").out)
     assert listed["faults"]["kill"]["settings"]["signal"]["default"] == "SIGKILL"
+
+
+def test_the_end_of_the_terminal_ends_the_job(tmp_path: Path) -> None:
+    ran = run(tmp_path, "duration = 60\n", ["sh", "-c", "kill -HUP $PPID; exec sleep 60"])
+    assert ran.code == 2
+    assert "UNDECIDED: plan, seed 0: the run was interrupted" in ran.out
+    assert ran.state("hygiene") == "held"
