@@ -20,10 +20,10 @@ from pycomms.chaos._controller.desk import Desk, Member
 from pycomms.chaos._controller.folder import Folder, RunError
 from pycomms.chaos._controller.injector import Injector
 from pycomms.chaos._controller.journal import Journal
-from pycomms.chaos._controller.processes import Marked, Target, command_of
+from pycomms.chaos._controller.keeper import Keeper
+from pycomms.chaos._controller.processes import MARK, Marked, Target, command_of
 from pycomms.chaos.core.plan import Plan
 
-_MARK = "PYCOMMS_CHAOS"
 _GRACE_S = 5.0
 """For a job that is told to end, and for processes of one that has ended."""
 _INSIDE = Path(_inside.__file__).parent
@@ -57,7 +57,8 @@ class _Run:
         self._journal = Journal(folder.events, self._began, self._interrupted.set)
         self._output = folder.output.open("wb", buffering=0)
         self._desk = Desk(self._came, self._said, self._went)
-        self._marked = Marked(_MARK, str(self._desk.door))
+        self._marked = Marked(MARK, str(self._desk.door))
+        self._keeper = Keeper(str(self._desk.door))
         self._injector = Injector(plan, self._desk, self._journal, self._service, self._whereto)
         self._pids: set[int] = set()
         self._root: Target | None = None
@@ -78,7 +79,7 @@ class _Run:
         told = {
             **environment,
             "PYTHONPATH": path,
-            _MARK: str(self._desk.door),
+            MARK: str(self._desk.door),
             "PYCOMMS_FR_DIR": str(self._folder.records),
             "PYCOMMS_FR_DUMP_DIR": str(self._folder.records),
         }
@@ -160,6 +161,7 @@ class _Run:
             member.target.send(signal.SIGKILL)
         left = self._marked.kill_all(_GRACE_S)
         await self._desk.close()
+        self._keeper.dismiss()
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_GRACE_S)

@@ -14,6 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+MARK = "PYCOMMS_CHAOS"
+"""The variable: its value is the door of the run."""
+
 
 @dataclass(eq=False)
 class Target:
