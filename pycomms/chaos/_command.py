@@ -48,6 +48,8 @@ class Subcommand(Protocol):
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
+        if message.startswith("unrecognized"):
+            message += "; the job's command stands behind --"
         self.exit(USAGE, f"{self.prog}: {message}\n")
 
 

@@ -31,6 +31,8 @@ def look(pid: int) -> dict[str, int] | None:
         _, resident, shared, *_ = map(int, (process / "statm").read_text().split())
         descriptors = sum(1 for _ in (process / "fd").iterdir())
         threads = int((process / "stat").read_text().rpartition(") ")[2].split()[17])
-    except (OSError, ValueError):  # a process that ends has neither memory nor descriptors
+    except (OSError, ValueError):
+        return None
+    if not resident:  # a process that ends has no memory, and descriptors for a while
         return None
     return {"memory": (resident - shared) * _PAGE_B, "descriptors": descriptors, "threads": threads}

@@ -106,6 +106,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
         (["--duration", "-1"], "argument --duration: given '-1', expected a number above 0"),
         (["--ranks", "1000000000"], "ranks: given 1000000000, expected 65536 at most"),
         (["plan.toml", "--faults", "kill,nope"], "faults: given 'nope', expected of kill,"),
+        (["plan.toml", "python"], "unrecognized arguments: python; the job's command stands behind --"),
         (["binary.toml"], "binary.toml: given a file that is no text (invalid start byte), expected TOML"),
     ],
 )
