@@ -30,8 +30,8 @@ from bench.ft.jobs import TORCHFT
 from bench.native_build import build_program
 from launch._compiled import CompileError
 from launch.netns import Cluster, Host, NetnsError
+from pycomms._command_line import list_of, one_of
 from pycomms.bench import machine, plot, report
-from pycomms.bench.arguments import list_of, one_of
 from pycomms.bench.driver import Driver
 from pycomms.bench.placement import NEAR_BELOW_NS, Probe
 from pycomms.bench.plan import (

@@ -37,6 +37,7 @@ PARTS = {
     "csrc/nccl2/c10d/": "torch's Backend and Work",
     "pycomms/": "errors, settings, versions",
     ENTRY: "the commands",
+    "pycomms/_command_line.py": "what commands share",
     "pycomms/_register.py": "into torch.distributed",
     "pycomms/process_group/": "groups, regroup",
     "pycomms/rma/": "windows",

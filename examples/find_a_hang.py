@@ -63,7 +63,7 @@ def job(folder: str) -> Iterator[list[Connection]]:
     finally:
         for process in processes:
             process.kill()
-            process.join()
+            process.join(WAIT_S)
 
 
 def main() -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-USAGE = 4
-"""Exit code for a command line that makes no sense."""
+from pycomms._command_line import USAGE
 
 _SUBCOMMANDS = {
     "doctor": ("pycomms.doctor._command", "what works on this machine, and what to do about what does not"),

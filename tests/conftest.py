@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cuda_emulator import fits_torch
 from tests.multirank._tally import CHECKED, FIGURES
 from tests.warm import WarmPython
 
@@ -63,6 +64,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.fixture(scope="session")
 def long(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--long"))
+
+
+@pytest.fixture(scope="session")
+def emulated_cuda() -> None:
+    """For tests that run on the emulated CUDA."""
+    if not fits_torch():
+        pytest.skip("this torch is not built for CUDA 13, which the emulator stands in for")
 
 
 @pytest.fixture(scope="session")

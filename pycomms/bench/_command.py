@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import signal
 import sys
 import time
@@ -13,19 +12,17 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
+from pycomms._command_line import Parser, leave_closed_pipe, list_of, number, one_of, whole
 from pycomms.bench import plot, summary
 from pycomms.bench._inside import BACKENDS, possible
 from pycomms.bench._measure import MOST_RANKS, look, measure
-from pycomms.bench.arguments import list_of, number, one_of, whole
 from pycomms.bench.plan import BANDWIDTH, TWO_SIDED, Op, parse_size
 from pycomms.bench.progress import Progress
 
-WELL, FAILED, USAGE = 0, 1, 4
+WELL, FAILED = 0, 1
 _INTERRUPTED = 130
-_PIPE_CLOSED = 141
-"""As the shell says of a process that SIGPIPE ended."""
 _EXIT_CODES = """\
 exit codes:
   0    everything was measured, and every result was right
@@ -41,12 +38,6 @@ _SECONDS, _QUICK_SECONDS = 60.0, 15.0
 _PICTURES = (".png", ".svg", ".pdf")
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(USAGE, f"{self.prog}: {message}\n")
-
-
 def main(argv: list[str]) -> int:
     """Runs ``pycomms bench …`` and returns its exit code."""
     try:
@@ -58,9 +49,8 @@ def main(argv: list[str]) -> int:
     before = {one: signal.signal(one, _interrupt_once) for one in _ENDINGS}
     try:
         return _run(arguments)
-    except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+    except BrokenPipeError:
+        return leave_closed_pipe()
     except KeyboardInterrupt:
         return _INTERRUPTED
     finally:
@@ -77,7 +67,7 @@ def _interrupt_once(_number: int, _frame: FrameType | None) -> None:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Raises SystemExit for --help and for wrong usage."""
-    parser = _Parser(
+    parser = Parser(
         prog="pycomms bench",
         description="pycomms beside the other backends of torch.distributed on this machine, in turns",
         formatter_class=argparse.RawDescriptionHelpFormatter,

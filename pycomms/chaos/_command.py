@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn, Protocol
 
-PASSED, FAILED, UNDECIDED, UNUSABLE, USAGE = 0, 1, 2, 3, 4
-_PIPE_CLOSED = 141
-"""As the shell says of a process that SIGPIPE ended."""
+from pycomms._command_line import Parser, leave_closed_pipe
+
+PASSED, FAILED, UNDECIDED, UNUSABLE = 0, 1, 2, 3
 
 EXIT_CODES = """\
 exit codes:
@@ -45,12 +44,10 @@ class Subcommand(Protocol):
         ...
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        if message.startswith("unrecognized"):
-            message += "; the job's command stands behind --"
-        self.exit(USAGE, f"{self.prog}: {message}\n")
+        behind = "; the job's command stands behind --" if message.startswith("unrecognized") else ""
+        super().error(message + behind)
 
 
 def main(argv: list[str]) -> int:
@@ -64,9 +61,8 @@ def main(argv: list[str]) -> int:
     except KeyboardInterrupt:  # while nothing runs: a run itself ends in order
         complain(arguments.subcommand, "interrupted")
         return UNDECIDED
-    except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+    except BrokenPipeError:
+        return leave_closed_pipe()
 
 
 def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pycomms.chaos._command import USAGE, complain, seconds, whole
+from pycomms._command_line import USAGE
+from pycomms.chaos._command import complain, seconds, whole
 from pycomms.chaos._one_run import add_options, perform
 from pycomms.chaos._plans import plan_of
 from pycomms.chaos.core.drawing import SURVIVABLE, check_kinds, draw_plan, settle

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pycomms.chaos._command import FAILED, PASSED, UNDECIDED, UNUSABLE, USAGE, complain, seconds
+from pycomms._command_line import USAGE
+from pycomms.chaos._command import FAILED, PASSED, UNDECIDED, UNUSABLE, complain, seconds
 from pycomms.chaos._controller.folder import RunError, create_set
 from pycomms.chaos._plans import plans_of, standard_set
 from pycomms.chaos._report.overview import Overview, Row, State, line_of, to_json, to_text

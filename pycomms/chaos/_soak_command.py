@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from pycomms.chaos._command import USAGE, complain, seconds, whole
+from pycomms._command_line import USAGE
+from pycomms.chaos._command import complain, seconds, whole
 from pycomms.chaos._one_run import add_options, perform
 from pycomms.chaos.core.drawing import SURVIVABLE, draw_soak
 

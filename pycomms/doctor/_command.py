@@ -9,17 +9,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import NoReturn
 
+from pycomms._command_line import Parser, leave_closed_pipe, number
 from pycomms._config import Config, inherited
 from pycomms.doctor import gpus, limits, network, self_check, settings, table, versions
 from pycomms.doctor.child import Child, Ended, Told, python, read
 from pycomms.doctor.finding import Finding, Section, note, problems_of
 from pycomms.doctor.render import as_json, text
 
-WELL, PROBLEMS, USAGE = 0, 1, 4
-_PIPE_CLOSED = 141
-"""As the shell says of a process that SIGPIPE ended."""
+WELL, PROBLEMS = 0, 1
 _INTERRUPTED = 130
 _SECONDS = 30.0
 _EXIT_CODES = """\
@@ -29,12 +27,6 @@ exit codes:
   4    wrong usage
   130  interrupted, or asked to end (SIGTERM)
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(USAGE, f"{self.prog}: {message}\n")
 
 
 def main(argv: list[str]) -> int:
@@ -50,9 +42,8 @@ def main(argv: list[str]) -> int:
     try:
         told, sections = examine(inherited(), arguments)
         print(as_json(sections, told, time.monotonic() - began) if arguments.json else text(sections), flush=True)
-    except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+    except BrokenPipeError:
+        return leave_closed_pipe()
     except KeyboardInterrupt:
         return _INTERRUPTED
     finally:
@@ -62,7 +53,7 @@ def main(argv: list[str]) -> int:
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """Raises SystemExit for --help and for wrong usage."""
-    parser = _Parser(
+    parser = Parser(
         prog="pycomms doctor",
         description="what of pycomms works on this machine, and what to do about what does not",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -72,22 +63,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--no-self-check", action="store_true", help="start no ranks")
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=number(1, 3600, "seconds"),
         default=_SECONDS,
         metavar="S",
         help="seconds that looking at torch may take, and the self-check again (default: %(default)g)",
     )
     return parser.parse_args(argv)
-
-
-def _seconds(given: str) -> float:
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = 0.0
-    if not 1.0 <= seconds <= 3600.0:
-        raise argparse.ArgumentTypeError(f"{given!r} is not a number of seconds from 1 to 3600")
-    return seconds
 
 
 def examine(environment: Mapping[str, str], arguments: argparse.Namespace) -> tuple[Told, list[Section]]:

@@ -63,16 +63,16 @@ def main(arguments: Sequence[str]) -> None:
 
     for one in SUMS:
         begin(one.stage)
-        tell(one.stage, bytes=one.bytes, median_us=1e6 * _all_reduce(torch, dist, rank, one))
+        tell(one.stage, bytes=one.bytes, median_us=1e6 * _all_reduce(rank, one))
 
     begin("death")
     handle = pycomms.regroup_handle()
-    _meet(torch, dist)
+    _meet()
     if rank == 1:
         tell("death", at_ns=time.monotonic_ns())
         os.kill(os.getpid(), signal.SIGKILL)
     try:
-        _meet(torch, dist)
+        _meet()
     except pycomms.PeerFailure as failure:
         if failure.ranks != (1,):
             raise
@@ -94,20 +94,26 @@ def main(arguments: Sequence[str]) -> None:
     dist.destroy_process_group()
 
 
-def _meet(torch, dist) -> None:  # type: ignore[no-untyped-def]
+def _meet() -> None:
     """Not a barrier, which torch would have on a GPU where there is one."""
+    import torch
+    import torch.distributed as dist
+
     dist.all_reduce(torch.zeros(1))
 
 
-def _all_reduce(torch, dist, rank: int, one: Sum) -> float:  # type: ignore[no-untyped-def]
+def _all_reduce(rank: int, one: Sum) -> float:
     """The median in seconds. Raises AssertionError where a sum is wrong."""
+    import torch
+    import torch.distributed as dist
+
     count, rounds = one.bytes // 4, _WARM_UP + one.times
     mine = torch.arange(count, dtype=torch.float32) % 1000 + rank
     right = RANKS * (torch.arange(count, dtype=torch.float32) % 1000) + RANKS * (RANKS - 1) / 2
     samples = []
     for number in range(rounds):
         buffer = mine.clone()
-        _meet(torch, dist)
+        _meet()
         began = time.perf_counter()
         dist.all_reduce(buffer)
         samples.append(time.perf_counter() - began)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from importlib import import_module
-from typing import NoReturn, Protocol
+from typing import Protocol
 
-USAGE = 4
-_PIPE_CLOSED = 141
-"""As the shell says of a process that SIGPIPE ended."""
+from pycomms._command_line import Parser, leave_closed_pipe
 
 
 class Subcommand(Protocol):
@@ -33,15 +29,9 @@ _SUBCOMMANDS = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage()
-        self.exit(USAGE, f"{self.prog}: {message}\n")
-
-
 def main(argv: list[str]) -> int:
     """Runs ``pycomms fr SUBCOMMAND …`` and returns its exit code."""
-    parser = _Parser(prog="pycomms fr", description="flight recorder: what every rank of a job did")
+    parser = Parser(prog="pycomms fr", description="flight recorder: what every rank of a job did")
     subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
     named = argv[0] if argv else ""
     for name, (home, what) in _SUBCOMMANDS.items():
@@ -54,9 +44,8 @@ def main(argv: list[str]) -> int:
         return int(end.code or 0)
     try:
         return _module(_SUBCOMMANDS[arguments.subcommand][0]).run(arguments)
-    except BrokenPipeError:  # whoever read the output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+    except BrokenPipeError:
+        return leave_closed_pipe()
 
 
 def _module(home: str) -> Subcommand:

@@ -30,6 +30,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.optim import Optimizer
 
+from pycomms.ft._arguments import expect_int
 from pycomms.ft._checkpoint_parts import METADATA, Part, put_together
 from pycomms.ft._state import Stateful
 from pycomms.ft.errors import StateMismatch
@@ -56,13 +57,14 @@ class Checkpoints:
 
     Raises:
         ValueError: every or keep is less than 1.
+        TypeError: one of them is no int, or folder no path.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, every: int, keep: int = 2) -> None:
-        if every < 1:
-            raise ValueError(f"Checkpoints: every is {every}, expected at least 1 step")
-        if keep < 1:
-            raise ValueError(f"Checkpoints: keep is {keep}, expected at least 1")
+        if not isinstance(folder, (str, os.PathLike)):
+            raise TypeError(f"Checkpoints: folder is {folder!r}, expected a path")
+        expect_int("Checkpoints", "every", every, 1)
+        expect_int("Checkpoints", "keep", keep, 1)
         self.folder = Path(folder)
         self.every = every
         self.keep = keep

@@ -18,6 +18,7 @@ from torch.distributed.tensor import DTensor
 import pycomms
 from pycomms._config import launch
 from pycomms._config import membership as told_by_launcher
+from pycomms.ft._arguments import expect_int
 from pycomms.ft._checkpoint_parts import Part
 from pycomms.ft._own_groups import lone_backend
 from pycomms.ft.core import recovery, replicas
@@ -59,11 +60,11 @@ class Replica:
 
     Raises:
         ValueError: shards is less than 1.
+        TypeError: it is no int.
     """
 
     def __init__(self, shards: int, *, device_type: str = "cpu", slot: int | None = None) -> None:
-        if shards < 1:
-            raise ValueError(f"Replica: shards is {shards}, expected at least 1")
+        expect_int("Replica", "shards", shards, 1)
         if not hasattr(FSDPModule, "reset_iter_state"):
             raise RuntimeError("Replica: FSDP2 can go on after a failure since torch 2.14; this torch is older")
         self.shards = shards

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cuda_emulator import fits_torch
 from tests.multirank._harness import Pool, Ranks
 
 if TYPE_CHECKING:
@@ -14,9 +13,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def ranks(pytestconfig: pytest.Config) -> Iterator[Ranks]:
-    if not fits_torch():
-        pytest.skip("this torch is not built for CUDA 13, which the emulator stands in for")
+def ranks(pytestconfig: pytest.Config, emulated_cuda: None) -> Iterator[Ranks]:
     pool = Pool(preload=["tests.cuda._preload"])
     try:
         yield Ranks(pool, pytestconfig.getoption("--backend"))

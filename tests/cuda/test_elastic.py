@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.cuda_emulator import fits_torch
-
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 90.0
 STEPS, RANKS = 40, 3
@@ -33,10 +31,9 @@ def train(*options: str) -> list[dict[str, Any]]:
     return [json.loads(line[line.index("{") :]) for line in done.stdout.splitlines() if '"weights"' in line]
 
 
+@pytest.mark.usefixtures("emulated_cuda")
 @pytest.mark.parametrize("options", [(), ("--ddp",)], ids=["plain", "DDP"])
 def test_a_newcomer_gets_what_is_on_the_gpus_of_the_others(tmp_path: Path, options: tuple[str, ...]) -> None:
-    if not fits_torch():
-        pytest.skip("this torch is not built for CUDA 13, which the emulator stands in for")
     undisturbed = train(*options)
     disturbed = train(*options, "--kill", "1@20", str(tmp_path / "killed"))
     assert (tmp_path / "killed").exists()

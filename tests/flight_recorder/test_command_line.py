@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pycomms._command_line import USAGE
 from pycomms.flight_recorder import _bundle, _command
 
 from ._jobs import missing_rank
@@ -69,5 +70,5 @@ def test_each_explains_itself(subcommand: str, capsys: pytest.CaptureFixture[str
 
 
 def test_a_format_that_is_unknown_is_a_usage_error(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _command.main(["convert", str(job), "--to", "pdf", "-o", "x"]) == _command.USAGE
+    assert _command.main(["convert", str(job), "--to", "pdf", "-o", "x"]) == USAGE
     assert "torch-pickle" in capsys.readouterr().err

@@ -15,5 +15,4 @@ class _Forgetful(torch_rank.TorchEndpoint):
 
 
 def main(arguments: Sequence[str]) -> None:
-    torch_rank.TorchEndpoint = _Forgetful  # type: ignore[misc]
-    torch_rank.main(arguments)
+    torch_rank.main(arguments, _Forgetful)

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.nccl2_only("compares backends, whatever the others are tested on")
+
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 100.0
 COMMAND = """
@@ -85,12 +87,6 @@ def running(python: str, *words: str, more: str = "") -> Iterator[Running]:
 
 def folders() -> set[str]:
     return {path.name for path in Path("/dev/shm").glob("pycomms-bench-*")}
-
-
-@pytest.fixture(autouse=True)
-def _only_here(pytestconfig: pytest.Config) -> None:
-    if pytestconfig.getoption("--backend") != "nccl2":
-        pytest.skip("it compares backends, whatever the others are tested on")
 
 
 def test_figures_of_all_backends(warm_python: str, tmp_path: Path) -> None:

@@ -180,8 +180,8 @@ def take_part(given: argparse.Namespace, rank: Rank, version: str) -> None:
     dist.destroy_process_group()
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str], endpoint: type[TorchEndpoint] = TorchEndpoint) -> None:
     given = parser().parse_args(arguments)
     prepare(given)
     backend, version = BACKENDS[given.contestant]()
-    take_part(given, Rank(TorchEndpoint(backend, given)), version)
+    take_part(given, Rank(endpoint(backend, given)), version)

@@ -8,14 +8,14 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from pycomms._command_line import USAGE, Parser
 from pycomms.ft.core.timeouts import derive_from
 
 if TYPE_CHECKING:
     from pycomms.ft.coordinator.server import Settings
 
-USAGE = 4
 CANNOT_LISTEN = 5
 CANNOT_KEEP_STATE = 6
 SUPERSEDED = 7
@@ -28,12 +28,6 @@ _EPILOG = """exit codes:
   6  the state folder cannot be written, or another coordinator uses it
   7  a later coordinator has served the hosts meanwhile: start it again, and it comes after that one
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(USAGE, f"{self.prog}: {message}\n")
 
 
 def main(argv: list[str]) -> int:
@@ -59,7 +53,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="pycomms coordinator",
         description="says who is in a job whose members may die and come",
         epilog=_EPILOG,

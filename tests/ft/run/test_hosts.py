@@ -18,7 +18,7 @@ from pycomms.ft.run.spawning import free_port
 
 from ._fake_coordinator import FakeCoordinator
 from ._running import Running
-from .test_sessions import TRAIN, end_all, pid_of
+from ._trainers import TRAIN, end_all, pid_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self

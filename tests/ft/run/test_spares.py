@@ -10,7 +10,7 @@ from pycomms.ft.core.messages import Announce, Died, Settled
 
 from ._fake_coordinator import FakeCoordinator
 from ._running import Running, wait_for
-from .test_sessions import TRAIN, coordinator, end_all, options, pid_of, token
+from ._trainers import TRAIN, coordinator, end_all, options, pid_of, token
 
 __all__ = ["coordinator", "token"]
 

@@ -52,6 +52,22 @@ def test_a_session_says_what_is_wrong(options: dict[str, Any], said: str) -> Non
         session(*model_and_optimizer(), **options)
 
 
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda: ft.Checkpoints("x", every=cast("int", "3")), "every is '3', expected an int"),
+        (lambda: ft.Checkpoints("x", every=cast("int", 1.5)), "every is 1.5, expected an int"),
+        (lambda: ft.Checkpoints("x", every=1, keep=0), "keep is 0, expected at least 1"),
+        (lambda: ft.Checkpoints(cast("str", 3), every=1), "folder is 3, expected a path"),
+        (lambda: ft.Replica(cast("int", "2")), "shards is '2', expected an int"),
+        (lambda: ft.Replica(0), "shards is 0, expected at least 1"),
+    ],
+)
+def test_what_a_session_is_given_says_what_is_wrong(make: Callable[[], object], said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        make()
+
+
 def test_model_and_optimizer_are_not_mistaken_for_each_other() -> None:
     model, optimizer = model_and_optimizer()
     with pytest.raises(TypeError, match=r"(?s)Session: model is SGD.*, expected a module"):

@@ -48,7 +48,7 @@ def carry_out(worker: Worker, fault: dict[str, Any], operation: Operation | None
         return lambda: worker.be_late(0.0, 0.0)
     if kind == "no-dumps":
         return _prevent_dumps(worker, fault)
-    act = {**_ACTS, **_network.ACTS, **_gpu.ACTS}.get(kind)
+    act = _ACTS.get(kind)
     return None if act is None else act(fault)  # None: the controller has done it
 
 
@@ -134,4 +134,6 @@ _ACTS: dict[str, Callable[[dict[str, Any]], Undo | None]] = {
     "oom": _exhaust_memory,
     "hang": _hang,
     "descriptors": _take_descriptors,
+    **_network.ACTS,
+    **_gpu.ACTS,
 }

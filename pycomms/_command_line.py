@@ -1,10 +1,34 @@
-"""Words of a command line, as argparse's `type`."""
+"""What the command lines of all subcommands share: how they refuse, how they end, and words as argparse's `type`.
+
+Imports nothing of pycomms.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
+
+USAGE = 4
+"""Exit code for a command line that makes no sense."""
+PIPE_CLOSED = 141
+"""As the shell says of a process that SIGPIPE ended."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Ends with USAGE where argparse would with 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"{self.prog}: {message}\n")
+
+
+def leave_closed_pipe() -> int:
+    """After a BrokenPipeError: whoever read the output has seen enough. Returns the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return PIPE_CLOSED
 
 
 def list_of(item: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
