@@ -19,7 +19,7 @@ say = @printf '\n== %s\n'
 
 help:
 	@echo "make setup      .venv with torch, the native code built in place"
-	@echo "make demo       train on 4 ranks with our backend and with gloo, compare"
+	@echo "make demo       train on 4 ranks, kill one of them, train on; compare with gloo"
 	@echo "make test       all tests that fit in a few minutes"
 	@echo "make lint       ruff, mypy, clang-format"
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"

@@ -1,7 +1,9 @@
-"""What `make demo` runs: distributed training on this machine's CPUs with our backend and with gloo, side by side.
+"""What `make demo` runs, on this machine's CPUs: a training that loses a worker, and one beside gloo.
 
-Starts torchrun with examples/compare_backends.py and shows what came out. Fails if the model did not learn, or if the
-two backends disagree about any step's loss.
+First examples/lose_a_worker.py: a worker is killed, the others go on, and the flight recorder says who died. Then
+torchrun with examples/compare_backends.py: the same training over our backend and over gloo, side by side. Fails if a
+model did not learn, if the two backends disagree about any step's loss, or if losing the worker cost accuracy or more
+than a second, or was explained wrongly.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from lose_a_worker import Loss, lose_a_worker
+
+from pycomms import _C
 
 LOSS_TOLERANCE = 1e-6
 LIMIT_SECONDS = 600
@@ -101,23 +107,36 @@ def show(comparison: Comparison) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--json", action="store_true", help="print both summaries as JSON and nothing else")
+    parser.add_argument("--epochs", type=int, default=20, help="of the training beside gloo")
+    parser.add_argument("--steps", type=int, default=2000, help="of the training that loses a worker")
+    parser.add_argument("--json", action="store_true", help="print what both have come to as JSON and nothing else")
     args = parser.parse_args()
 
-    if not args.json:
-        print(
-            f"Training on {args.ranks} ranks, {os.cpu_count()} cores; the ranks take some seconds to start.", flush=True
-        )
+    def say(*lines: str) -> None:
+        if not args.json:
+            print(*lines, sep="\n", flush=True)
+
+    say(
+        f"{args.ranks} processes on {os.cpu_count()} cores train a network on scikit-learn's digits; "
+        "they take some seconds to start."
+    )
+    loss: Loss | None = None
+    if _C.can_regroup:
+        say("", "1. Undisturbed, then again: a worker is killed in the middle of a step.")
+        loss = lose_a_worker(ranks=args.ranks, steps=args.steps, quiet=args.json)
+        say("", *loss.lines())
+    else:
+        say("", "1. A worker is killed: not with this torch. Groups change their size with torch 2.14 and newer.")
+    say("", "2. Over pycomms and over gloo, taking turns.")
     comparison = compare(ranks=args.ranks, epochs=args.epochs, quiet=args.json)
     if args.json:
-        print(json.dumps(asdict(comparison)))
+        print(json.dumps({"comparison": asdict(comparison), "loss": asdict(loss) if loss else None}))
     else:
         show(comparison)
-    if complaint := comparison.complaint():
+    complaints = [one.complaint() for one in (loss, comparison) if one]
+    for complaint in filter(None, complaints):
         print(f"demo: {complaint}", file=sys.stderr)
-        return 1
-    return 0
+    return 1 if any(complaints) else 0
 
 
 if __name__ == "__main__":

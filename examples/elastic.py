@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("--kill", type=death, action="append", default=[], metavar="SLOT@STEP")
     parser.add_argument("--ddp", action="store_true", help="reduce gradients while the backward pass goes on")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--out", type=Path, help="a file for what --json prints, beside the lines for people")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     train, test = load_data()
@@ -57,9 +59,12 @@ def main() -> int:
         images, labels = test.tensors
         with torch.no_grad():
             accuracy = (model(images).argmax(dim=1) == labels).double().mean().item()
+        told = [{**vars(one)} for one in session.recoveries]
+        summary = json.dumps({"accuracy": accuracy, "epoch": sampler.epoch, "recoveries": told})
+        if arguments.out:
+            arguments.out.write_text(summary + "\n")
         if arguments.json:
-            told = [{**vars(one)} for one in session.recoveries]
-            print(json.dumps({"accuracy": accuracy, "epoch": sampler.epoch, "recoveries": told}))
+            print(summary)
         else:
             for one in session.recoveries[1:]:
                 took = f"{1e3 * one.seconds:.0f} ms"

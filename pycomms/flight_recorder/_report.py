@@ -8,7 +8,7 @@ from typing import Any
 
 from pycomms.flight_recorder._model import Site
 from pycomms.flight_recorder._words import duration_text
-from pycomms.flight_recorder.analysis import Analysis, Finding, GroupRef, RanksAt, Suspicion
+from pycomms.flight_recorder.analysis import Analysis, Finding, GroupRef, RanksAt, Replaced, Suspicion
 from pycomms.flight_recorder.analysis._text import ranks_text, runs
 
 _SHOWN = 12
@@ -28,6 +28,7 @@ def to_text(analysis: Analysis, explain: bool = False) -> str:
         lines.extend(_finding(finding))
     for suspicion in analysis.suspicions:
         lines.extend(_suspicion(suspicion))
+    lines.extend(_cut(map(replaced_text, analysis.replaced)))
     if explain:
         lines.extend(["", *_explanation(analysis)])
     if analysis.warnings:
@@ -83,6 +84,13 @@ def _suspicion(suspicion: Suspicion) -> Iterable[str]:
     yield from _issued_at(suspicion.finding)
 
 
+def replaced_text(one: Replaced) -> str:
+    """``before: process 47 of rank 3 was killed, behind send 5 at train.py:12; another has taken its place``."""
+    behind = f", behind {one.op.kind} {one.op.sequence}" if one.op else ""
+    at = f" at {_where(one.site)}" if one.site.file else ""
+    return f"before: process {one.pid} of rank {one.rank} was killed{behind}{at}; another has taken its place"
+
+
 def _where(site: Site) -> str:
     return f"{site} in {site.function}" if site.function else str(site)
 
@@ -130,6 +138,8 @@ def to_json(analysis: Analysis, explain: bool = False) -> str:
             for suspicion in analysis.suspicions
         ],
     }
+    if analysis.replaced:
+        document["replaced"] = [_replaced(one) for one in analysis.replaced]
     if explain:
         document["waits"] = [
             {
@@ -167,6 +177,12 @@ def _places(places: Iterable[RanksAt]) -> list[dict[str, Any]]:
         }
         for place in places
     ]
+
+
+def _replaced(one: Replaced) -> dict[str, Any]:
+    op = {"kind": one.op.kind, "seq": one.op.sequence, "p2p": one.op.p2p} if one.op else None
+    place = {"file": one.site.file, "line": one.site.line}
+    return {"rank": one.rank, "pid": one.pid, "host": one.host, "op": op, **place}
 
 
 def _as_object(finding: Finding) -> dict[str, Any]:

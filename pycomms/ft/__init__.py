@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pycomms.ft.core.timeouts import Timeouts
     from pycomms.ft.ddp import DistributedDataParallel
     from pycomms.ft.errors import (
+        AllDone,
         CoordinatorLost,
         DeviceLost,
         JobEnded,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Agreement": "agreement",
+    "AllDone": "errors",
     "Checkpoints": "checkpoints",
     "CoordinatorLost": "errors",
     "DeviceLost": "errors",
@@ -51,6 +53,7 @@ _HOMES = {
 
 __all__ = [
     "Agreement",
+    "AllDone",
     "Checkpoints",
     "CoordinatorLost",
     "DeviceLost",

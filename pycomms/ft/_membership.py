@@ -15,6 +15,7 @@ import torch.distributed as dist
 import pycomms
 from pycomms.ft import _sync_points
 from pycomms.ft.core.messages import (
+    ALL_DONE,
     IS_DONE,
     NOBODY_JOINS,
     Announce,
@@ -31,9 +32,10 @@ from pycomms.ft.core.messages import (
     Refused,
     Seat,
     Settled,
+    Verdict,
 )
 from pycomms.ft.core.timeouts import Timeouts
-from pycomms.ft.errors import CoordinatorLost, JobEnded
+from pycomms.ft.errors import AllDone, CoordinatorLost, JobEnded
 from pycomms.process_group import _tables
 
 _ON_ITS_WAY = 0.2
@@ -194,7 +196,7 @@ class Membership:
                 f"slot {self.slot} has waited for the rest of its replica for {patience.total_seconds():.1f} s"
             )
         if is_over or (change is not None and change.reason == NOBODY_JOINS):
-            raise JobEnded("the others are done, and the replica of this member was not whole")
+            raise AllDone("the others are done, and the replica of this member was not whole")
         return self.stand(position, Loss(suspects=(), reason="" if change is None else change.reason))
 
     def _has_news(self) -> bool:
@@ -295,6 +297,8 @@ class Membership:
             if isinstance(notice, BaseException):
                 raise CoordinatorLost("the link to the coordinator has failed") from notice
             if isinstance(notice, Refused):
+                if notice.verdict is Verdict.ENDED and notice.reason == ALL_DONE:
+                    raise AllDone(ALL_DONE)
                 raise JobEnded(f"{notice.verdict.value}: {notice.reason}")
             own = [seat for seat in notice.seats if seat.member == self._identity.member]
             is_new = self._tried is None or notice.epoch > self._tried

@@ -212,6 +212,7 @@ class Session:
 
         Raises:
             JobEnded: the coordinator has no place for this member, or has ended the job.
+            AllDone: a JobEnded: the others came to the end before this member could train along.
             CoordinatorLost: nobody has said how to go on.
             NothingToRestoreFrom: all members are half restored, or of some shard nobody has the state, and there is no
                 checkpoint.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from pycomms.flight_recorder._model import Record
+from pycomms.flight_recorder._report import to_json, to_text
 from pycomms.flight_recorder.analysis import Verdict, analyze
 
 from ._jobs import MS, healthy, missing_rank
@@ -66,3 +68,24 @@ def test_one_rank_that_was_started_anew_leaves_the_others_in_their_attempt() -> 
     anew = replace(job[5], attempt=1, pid=9000, started_ns=job[0].taken_ns + 1)
     found = analyze([*job[:5], anew, *job[6:]])
     assert found.absent_ranks == ()
+
+
+def test_who_was_killed_before_another_took_its_place_is_told() -> None:
+    """As under `pycomms run`: the job has ended well, and only the record of the killed process tells of it."""
+    job = [replace(record, closed=True) for record in _attempt(healthy(), 0, 0)]
+    killed = replace(job[3], closed=False, stop_reason="", writer="ring")
+    anew = replace(job[3], attempt=1, pid=9000, started_ns=job[0].taken_ns + 1)
+    found = analyze([*job[:3], killed, anew, *job[4:]])
+    assert found.verdict is Verdict.HEALTHY
+    (one,) = found.replaced
+    assert (one.rank, one.pid) == (3, killed.pid)
+    assert one.op is not None
+    assert one.op.kind == killed.signatures[int(killed.entries["signature"][-1])].kind
+    assert f"before: process {killed.pid} of rank 3 was killed, behind {one.op.kind}" in to_text(found)
+    assert json.loads(to_json(found))["replaced"][0]["rank"] == 3
+
+
+def test_whom_the_launcher_ended_was_not_killed() -> None:
+    before, now = _attempt(missing_rank(), 0, 0), _attempt(healthy(), 1, _LATER)
+    assert all(record.stop_reason for record in before)
+    assert analyze([*before[: len(now)], *now]).replaced == ()

@@ -46,12 +46,18 @@ def test_train_ddp_learns(backend: str) -> None:
 
 
 @pytest.mark.nccl2_only("compares nccl2 with gloo")
-def test_losses_agree_with_gloo_step_by_step(warm_python: str, tmp_path: Path) -> None:
-    out = tmp_path / "comparison.json"
-    torchrun(warm_python, 3, "compare_backends.py", "--out", str(out))
-    ours, gloo = json.loads(out.read_text())
+@pytest.mark.timeout(330)
+def test_the_demo() -> None:
+    command = [sys.executable, str(EXAMPLES / "demo.py"), "--ranks", "3", "--steps", "500", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3 * LIMIT_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads(done.stdout)
+    ours, gloo = found["comparison"]["ours"], found["comparison"]["gloo"]
     assert len(ours["losses"]) == ours["steps"] > 100
     assert ours["losses"] == pytest.approx(gloo["losses"], rel=0, abs=1e-6)
+    if _C.can_regroup:
+        assert found["loss"]["recoveries"][0]["world"] == 2
+        assert found["loss"]["died"] == [2]
 
 
 @pytest.mark.parametrize("ranks", [1, 3])

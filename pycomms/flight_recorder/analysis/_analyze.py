@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder.analysis import _job
 from pycomms.flight_recorder.analysis._blame import find_roots
-from pycomms.flight_recorder.analysis._deaths import dead_ranks
+from pycomms.flight_recorder.analysis._deaths import dead_ranks, replaced
 from pycomms.flight_recorder.analysis._findings import describe, in_unknown_groups, nothing_recorded
 from pycomms.flight_recorder.analysis._looks import Age, age_of
 from pycomms.flight_recorder.analysis._mismatch import Keys, first_mismatch
@@ -60,6 +60,7 @@ def analyze(
         entries=job.entries,
         edges=edges_of(job, waits),
         suspicions=suspicions,
+        replaced=replaced(job),
     )
 
 

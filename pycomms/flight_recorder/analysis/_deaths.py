@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pycomms.flight_recorder._model import State
+from pycomms.flight_recorder._model import UNKNOWN_SITE, State
 from pycomms.flight_recorder.analysis._job import Job
+from pycomms.flight_recorder.analysis._places import last_entry
+from pycomms.flight_recorder.analysis._result import Replaced
 
 OURS = ("ring", "pycomms")
 """Writers of records of our own."""
@@ -25,3 +27,19 @@ def dead_ranks(job: Job) -> frozenset[int]:
         if any(np.any(record.entries["state"] == State.TIMED_OUT) for record in others) or not others:
             return frozenset()
     return frozenset(gone)
+
+
+def replaced(job: Job) -> tuple[Replaced, ...]:
+    """Who died before another process took the rank's place, under `pycomms run` or in an earlier attempt of torchrun.
+
+    Only who left no word: of an attempt that is given up, the launcher ends the others with a signal that does.
+    """
+    found = []
+    for rank, older in sorted(job.superseded.items()):
+        followed = job.records[rank].pid if rank in job.records else 0
+        for record in older:
+            killed = record.writer == "ring" and record.alive is False and not (record.closed or record.stop_reason)
+            if killed and record.pid != followed:
+                place = last_entry(record) if len(record.entries) else (UNKNOWN_SITE, None)
+                found.append(Replaced(rank=rank, pid=record.pid, host=record.host, site=place[0], op=place[1]))
+    return tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from pycomms.flight_recorder._model import UNKNOWN_SITE, Flag, Site
+from pycomms.flight_recorder._model import UNKNOWN_SITE, Flag, Record, Site
 from pycomms.flight_recorder.analysis._job import Job
 from pycomms.flight_recorder.analysis._result import Edge, OpRef, RanksAt, Victims
 from pycomms.flight_recorder.analysis._waits import Wait
@@ -56,11 +56,17 @@ def last_ops(job: Job, group: int, ranks: Iterable[int]) -> tuple[RanksAt, ...]:
         if lane is not None:
             found.append((rank, UNKNOWN_SITE, OpRef(kind="operation", sequence=lane.last)))
             continue
-        entry = record.entries[-1]
-        signature = record.signatures[int(entry["signature"])]
-        op = OpRef(kind=signature.kind, sequence=int(entry["sequence"]), p2p=bool(int(entry["flags"]) & Flag.P2P))
-        found.append((rank, record.sites[int(entry["site"])], op))
+        site, op = last_entry(record)
+        found.append((rank, site, op))
     return _grouped(found)
+
+
+def last_entry(record: Record) -> tuple[Site, OpRef]:
+    """What a record that has entries ends with."""
+    entry = record.entries[-1]
+    signature = record.signatures[int(entry["signature"])]
+    op = OpRef(kind=signature.kind, sequence=int(entry["sequence"]), p2p=bool(int(entry["flags"]) & Flag.P2P))
+    return record.sites[int(entry["site"])], op
 
 
 def victims(job: Job, waits: Iterable[Wait], roots: Sequence[int]) -> tuple[Victims, ...]:

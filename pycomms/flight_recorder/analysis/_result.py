@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from pycomms.flight_recorder._model import UNKNOWN_RANK, Site
+from pycomms.flight_recorder._model import UNKNOWN_RANK, UNKNOWN_SITE, Site
 
 
 class Verdict(enum.Enum):
@@ -142,8 +142,21 @@ class Suspicion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Replaced:
+    """A process that was killed, and whose place another process of its rank has taken. op: the last that it issued."""
+
+    rank: int
+    pid: int
+    host: str
+    op: OpRef | None = None
+    site: Site = UNKNOWN_SITE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Analysis:
     """The findings, most important first: none is HEALTHY. suspicions: what may become one.
+
+    replaced: processes that died before; what has become of the job since is in the findings.
 
     ranks: those with a record. absent_ranks: those that some group names, without a record. edges: the wait-for graph.
     degraded: some input was missing or damaged, so that less could be told.
@@ -158,6 +171,7 @@ class Analysis:
     entries: int = 0
     edges: tuple[Edge, ...] = field(default=())
     suspicions: tuple[Suspicion, ...] = ()
+    replaced: tuple[Replaced, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

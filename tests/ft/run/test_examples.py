@@ -46,6 +46,13 @@ def test_a_worker_is_killed(warm_python: str, script: str, kill: str, says: str)
     assert says in done.stdout
 
 
+def test_who_comes_when_all_are_done_ends_well_and_is_not_trained(warm_python: str) -> None:
+    done = pycomms(*job(warm_python, "elastic.py", "--steps", "300", "--kill", "0@300"))
+    assert done.returncode == 0
+    assert "rank 0 has ended with signal 9 (SIGKILL): started again" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_two_bad_moments(tmp_path: Path, warm_python: str) -> None:
     plan = ROOT / "examples" / "chaos" / "two_bad_moments.toml"
     own = ["chaos", "run", str(plan), "--quiet", "--json", "--out", str(tmp_path / "run")]
