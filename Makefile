@@ -13,7 +13,7 @@ NATIVE := setup_ext.py CMakeLists.txt $(shell find csrc cmake -name '*.h' -o -na
 VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
-.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank ft chaos chaos-tests multihost emulator cuda gpu upstream-part upstream \
+.PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank ft chaos chaos-tests mutations multihost emulator cuda gpu upstream-part upstream \
         bench docs site doc-programs proto format tidy clean
 .NOTPARALLEL:
 
@@ -25,7 +25,8 @@ help:
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
 	@echo "make ft         jobs whose workers die and come (part of make test)"
 	@echo "make chaos      the standard set of pycomms chaos on our own job (10 minutes, where nothing else runs)"
-	@echo "make chaos-tests  jobs with faults on purpose (not yet part of make test)"
+	@echo "make chaos-tests  jobs with faults on purpose (part of make test)"
+	@echo "make mutations  does pycomms chaos see bugs that are planted in our own recovery? (4 minutes)"
 	@echo "make multihost  tests on several hosts, which are network namespaces here (needs root, or skips itself)"
 	@echo "make emulator   tests of the emulated CUDA, on a torch for CUDA 13 (no GPU needed)"
 	@echo "make cuda       tests of GPU tensors on the emulated CUDA (no GPU needed)"
@@ -57,10 +58,10 @@ demo: setup
 	$(PY) examples/demo.py
 
 # Each step prints its own summary; the first that fails ends the run.
-test: unit cpp-test multirank ft multihost emulator cuda upstream-part site doc-programs
+test: unit cpp-test multirank ft chaos-tests multihost emulator cuda upstream-part site doc-programs
 	$(say) "all tests passed"
 
-# They only compute: on all cores at once. The other stages have tests that measure how soon something is noticed.
+# They only compute: on all cores at once. Other stages wait for processes much of their time: two at once, where they may.
 unit: setup
 	$(say) "unit tests"
 	$(PY) -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal tests/unit tests/flight_recorder \
@@ -76,7 +77,7 @@ $(VARIANTS): $(VENV)/.stamp-torch
 
 multirank: setup
 	$(say) "multirank tests"
-	$(PY) -m pytest -q tests/multirank
+	$(PY) -m pytest -q --numprocesses 2 --dist worksteal tests/multirank
 
 # Jobs of real processes, with the coordinator in the test, behind a socket, or under `pycomms run`.
 ft: setup
@@ -87,10 +88,15 @@ chaos: setup
 	$(say) "pycomms chaos: the standard set"
 	$(PY) -m tests.chaos.standard --out out/chaos-$(shell date +%Y%m%d-%H%M%S)
 
-# Jobs with faults on purpose. Not a part of make test yet: these tests have not run long enough.
+# Jobs with faults on purpose.
 chaos-tests: setup
 	$(say) "pycomms chaos"
-	$(PY) -m pytest -q tests/chaos/run tests/chaos/mutations
+	$(PY) -m pytest -q --numprocesses 2 --dist worksteal tests/chaos/run
+
+# After a change of what they test: pycomms/ft and pycomms/chaos.
+mutations: setup
+	$(say) "planted bugs"
+	$(PY) -m pytest -q --numprocesses 2 --dist worksteal tests/chaos/mutations
 
 multihost: setup
 	$(say) "hosts in network namespaces"

@@ -184,7 +184,9 @@ def no_false_alarm(log: Log) -> Finding:
             "done to it"
         )
     for settling in log.settlings:
-        if not settling.is_first and not any(hit.t < settling.t for hit in log.hits):
+        # On a busy machine the job begins with whoever has come, and the others join: nothing was lost.
+        has_lost = _JOINED.sub("", settling.reason).strip("; ,") != ""
+        if not settling.is_first and has_lost and not any(hit.t < settling.t for hit in log.hits):
             problems.append(f"rank {settling.rank} has recovered before any fault: {settling.reason}")
             break
     return judged("no-false-alarm", "only those ended to whom something was done", problems)

@@ -24,6 +24,12 @@ def test_a_job_that_gets_over_it_passes() -> None:
     assert all(one.state is State.HELD for one in judgement.findings)
 
 
+def test_who_joins_late_at_the_start_is_no_false_alarm() -> None:
+    job = Job()
+    job.say(1.7, 0, 0, "point", point="settled", members=[0, 1, 2], reason="slot 1 joined; slot 2 joined", step=1)
+    assert judge(job.log()).result is Result.PASSED
+
+
 def wrong_element(job: Job) -> None:
     job.find("values", step=2, rank=1).update(wrong=1)
 
