@@ -21,7 +21,7 @@ help:
 	@echo "make setup      .venv with torch, the native code built in place"
 	@echo "make demo       train on 4 ranks with our backend and with gloo, compare"
 	@echo "make test       all tests that fit in a few minutes"
-	@echo "make lint       ruff, mypy, clang-format"
+	@echo "make lint       ruff, mypy, stubtest, clang-format"
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
 	@echo "make ft         jobs whose workers die and come (part of make test)"
 	@echo "make chaos      the standard set of pycomms chaos on our own job (10 minutes, where nothing else runs)"
@@ -144,10 +144,12 @@ proto: setup
 	$(PY) -m tests.ft.wire.generate
 
 lint: setup
-	$(say) "ruff, mypy, clang-format"
+	$(say) "ruff, mypy, stubtest, clang-format"
 	ruff check .
 	ruff format --check .
 	mypy
+	$(PY) -m mypy.stubtest --mypy-config-file tests/package/stubtest.ini \
+	  --allowlist tests/package/stubtest_allowlist.txt pycomms._C
 	find csrc tests bench/native launch \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format --dry-run --Werror
 
 tidy: plain
@@ -160,5 +162,5 @@ format: setup
 	find csrc tests bench/native launch \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format -i
 
 clean:
-	rm -rf build dist out pycomms/lib pycomms/_C.*.so
+	rm -rf build dist out pycomms/lib pycomms/_C.*.so pycomms/_C.*.torch
 	rm -f $(VENV)/.stamp-install

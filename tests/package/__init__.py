@@ -1,0 +1,1 @@
+"""What is handed out: whether the stubs fit what they describe."""
