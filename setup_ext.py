@@ -2,8 +2,9 @@
 
     pycomms/lib/libhostccl.so   csrc/base, csrc/hostccl      CMake, Release
     pycomms/_C.*.so             csrc/base, csrc/recorder, csrc/nccl2    torch.utils.cpp_extension
+    pycomms/_C.*.torch          which torch that is built for           written here
 
-Runs at build time only. Must not import pycomms.
+And what the metadata of a wheel says of torch (docs/adr/0012). Runs at build time only. Must not import pycomms.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import torch
 from setuptools import Extension
+from setuptools.command.egg_info import egg_info
 from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
 
 ROOT = Path(__file__).resolve().parent
@@ -76,6 +78,7 @@ class BuildExt(BuildExtension):
         print(f"pycomms: GPU tensors: {gpu_support()}", file=sys.stderr, flush=True)
         self._build_hostccl()
         super().run()
+        self._torch_version().write_text(torch.__version__.split("+")[0] + "\n")
 
     def build_extension(self, ext: Extension) -> None:
         ext.sources = self._united(ext.sources)
@@ -88,7 +91,7 @@ class BuildExt(BuildExtension):
         super().build_extension(ext)
 
     def get_outputs(self) -> list[str]:
-        return [*super().get_outputs(), str(self._library())]
+        return [*super().get_outputs(), str(self._library()), str(self._torch_version())]
 
     def _united(self, sources: list[str]) -> list[str]:
         """One generated file for each folder: what its files include, which is most of the work, is then read once.
@@ -118,6 +121,10 @@ class BuildExt(BuildExtension):
     def _library(self) -> Path:
         return (ROOT if self.inplace else Path(self.build_lib)) / "pycomms" / "lib" / "libhostccl.so"
 
+    def _torch_version(self) -> Path:
+        """The file of pycomms/_built_for.py."""
+        return Path(self.get_ext_fullpath("pycomms._C")).with_suffix(".torch")
+
     def _build_hostccl(self) -> None:
         # No Python and no torch in it. Configured as for the C++ tests and the emulator, which find it compiled there.
         build = ROOT / "build" / "plain"
@@ -129,6 +136,21 @@ class BuildExt(BuildExtension):
         fresh = library.with_suffix(".new")
         shutil.copyfile(build / "libhostccl.so", fresh)
         fresh.replace(library)
+
+
+class EggInfo(egg_info):  # type: ignore[misc]  # setuptools has no types
+    """What is built needs the torch that it was built for. A source distribution fits any."""
+
+    def finalize_options(self) -> None:
+        requires = [str(requirement) for requirement in self.distribution.install_requires]  # those of pyproject.toml
+        if "sdist" not in self.distribution.commands:
+            minor = ".".join(torch.__version__.split(".")[:2])
+            requires = [f"torch=={minor}.*" if r.startswith("torch>=") else r for r in requires]
+            if os.environ.get("PYCOMMS_TORCH_LABEL") == "1":
+                self.tag_build = f"+torch{minor}"
+        # A plain list: setuptools then says in the metadata that this field is dynamic.
+        self.distribution.install_requires = self.distribution.metadata.install_requires = requires
+        super().finalize_options()
 
 
 def _comes_first(folder: Path) -> tuple[bool, Path]:
@@ -153,7 +175,8 @@ def _extension() -> Extension:
         [str(s.relative_to(ROOT)) for s in sources],
         include_dirs=[str(CSRC)],
         extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra", *system],
-        extra_link_args=["-Wl,--strip-debug"],
+        # torch has loaded its libraries by then. This is for who looks at the file by itself: ldd, auditwheel.
+        extra_link_args=["-Wl,--strip-debug", "-Wl,-rpath,$ORIGIN/../torch/lib"],
     )
     return extension
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 import torch.distributed as dist
+
+from pycomms import _built_for
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Backend, _DistributedBackendOptions
@@ -17,7 +20,11 @@ def register() -> None:
     """Makes ``nccl2`` and ``pycomms`` names of this backend. Also the entry point that torch looks up by name.
 
     A backend that torch itself has under the name ``nccl2`` (torch >= 2.14) is replaced; see :func:`builtin_nccl2`.
+
+    Raises:
+        ImportError: pycomms is built for another torch than this one.
     """
+    _built_for.check(torch.__version__)
     for name in NAMES:
         known = dist.Backend._plugins.get(name.upper())
         if known is None or known.creator_fn is not _create:

@@ -1,5 +1,5 @@
 // Holds our declaration of NCCL's ABI against the real header, wherever that and the CUDA headers it needs are found
-// (-DPYCOMMS_NCCL_INCLUDE in CMake). Compiles to nothing.
+// (docs/building.md). Compiles to nothing.
 #if __has_include( \
     <nccl.h>) && __has_include(<nccl_device.h>) && __has_include(<cuda_runtime.h>) && __has_include(<cuda_fp16.h>)
 

@@ -32,6 +32,7 @@ def _why_not(name: str, torch: Any) -> str:
     dist = torch.distributed
     if name == "pycomms":
         try:
+            import_module("pycomms._built_for").check(torch.__version__)
             import_module("pycomms._C")
         except ImportError as error:
             return f"its extension cannot be loaded ({error}): `pycomms doctor` says more"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from pycomms import _built_for
 from pycomms._config import Config, inherited
 from pycomms.doctor.capabilities import missing
 from pycomms.doctor.child import begin, tell
@@ -147,21 +147,15 @@ def _extension(torch: Any) -> str:
     """Why it cannot be used."""
     error, built = "", ""
     try:
+        _built_for.check(torch.__version__)
         built = import_module("pycomms._C").torch_version
         import_module("pycomms._register").register()
     except Exception as raised:  # whatever there is: that is what is asked
         error = f"{type(raised).__name__}: {raised}"
     else:
-        error = mismatch(built, torch.__version__)
+        error = _built_for.mismatch(built, torch.__version__)
     tell("extension", error=error, torch=built)
     return error
-
-
-def mismatch(built: str, there: str) -> str:
-    """Why a build for one version of torch cannot be used with another; empty: it can. Patch versions do not matter."""
-    if re.findall(r"\d+", built)[:2] == re.findall(r"\d+", there)[:2]:
-        return ""
-    return f"it was built for torch {built}, and torch {there} is installed"
 
 
 def mapped(maps: str, name: str) -> list[str]:
