@@ -204,9 +204,20 @@ c10::intrusive_ptr<::c10d::Backend> Backend::merge(const c10::intrusive_ptr<::c1
   if (size < 1 || rank < 0 || rank >= size) {
     throw_value_error("merge", "rank " + std::to_string(rank) + " of " + std::to_string(size) + " makes no group");
   }
+#if !PYCOMMS_TORCH_AT_LEAST(2, 14)
+  // This torch asks once for each kind of device, and two groups would mix up their ids in the store. A rank comes to a
+  // store once.
+  if (last_merge_ && last_merge_->rank == rank && last_merge_->store.lock() == store) {
+    if (auto made = last_merge_->made.lock()) return made;
+  }
+#endif
   auto options = own_options(opts != nullptr ? opts : getBackendOptions());
-  return c10::make_intrusive<Backend>(store, rank, size, std::move(options), communicator_->engine(),
-                                      communicator_->runtime());
+  auto made = c10::make_intrusive<Backend>(store, rank, size, std::move(options), communicator_->engine(),
+                                           communicator_->runtime());
+#if !PYCOMMS_TORCH_AT_LEAST(2, 14)
+  last_merge_.emplace(Merge{c10::weak_intrusive_ptr(store), rank, c10::weak_intrusive_ptr<::c10d::Backend>(made)});
+#endif
+  return made;
 }
 
 void Backend::check_member(int rank) const {

@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -150,6 +151,9 @@ class Backend final : public ::c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override;
   void addEphemeralTimeout(const std::chrono::milliseconds& timeout) PYCOMMS_OVERRIDE_SINCE_2_14;
   uint64_t getSequenceNumberForGroup() override { return lanes()->main()->sequence(); }
+#if !PYCOMMS_TORCH_AT_LEAST(2, 14)
+  void setSequenceNumberForGroup() override {}  // for TORCH_DISTRIBUTED_DEBUG=DETAIL; ours start at 0 on every rank
+#endif
   ::c10d::ErrorType getError() override;
   c10::intrusive_ptr<::c10d::Backend::Options> getBackendOptions() override { return options_; }
   void enableCollectivesTiming() override { timing_ = true; }
@@ -327,6 +331,14 @@ class Backend final : public ::c10d::Backend {
   std::set<int64_t> used_uuids_;                 // of the thread that regroups
   std::thread regroup_thread_;                   // the same; has ended when is_regrouping_ is false
   const std::shared_ptr<ValueReports> reports_;  // null while nobody asks for the check of values
+#if !PYCOMMS_TORCH_AT_LEAST(2, 14)
+  struct Merge {
+    c10::weak_intrusive_ptr<::c10d::Store> store;
+    int rank;
+    c10::weak_intrusive_ptr<::c10d::Backend> made;
+  };
+  std::optional<Merge> last_merge_;  // of the thread that merges
+#endif
   EphemeralTimeout ephemeral_;
   uint32_t described_ = 0;  // the last of its groups in the flight recorder that was; of the issuing thread
   std::atomic<bool> timing_{false};

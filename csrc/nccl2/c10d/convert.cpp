@@ -119,7 +119,11 @@ RedOp to_red_op(const char* op, const ReduceOp& reduction, at::ScalarType type) 
     case OpKind::kReduceScatterSingle:
       return OpType::_REDUCE_SCATTER_BASE;
     case OpKind::kReduceScatterSingleCoalesced:
+#if PYCOMMS_TORCH_AT_LEAST(2, 13)
       return OpType::REDUCE_SCATTER_TENSOR_COALESCED;
+#else
+      return OpType::COALESCED;
+#endif
     case OpKind::kAllToAll:
       return OpType::ALLTOALL;
     case OpKind::kAllToAllSingle:

@@ -13,8 +13,10 @@
 namespace pycomms::c10d_backend {
 namespace {
 
+using PreMulSumSupplement = ::c10d::NCCLPreMulSumSupplement;  // torch 2.13 and newer keep this name beside a new one
+
 // The factor of a premultiplied sum as one element of the tensor's type, on the CPU. The engine reads it as a double.
-at::Tensor premul_factor(const char* op, const ::c10d::PreMulSumSupplement& given, at::ScalarType type) {
+at::Tensor premul_factor(const char* op, const PreMulSumSupplement& given, at::ScalarType type) {
   constexpr int64_t kExact = int64_t{1} << 53;  // every integer up to here is a double
   const bool is_wide = type == at::kLong || type == at::kUInt64;
   const auto refuse_large = [&] {
@@ -48,7 +50,7 @@ at::Tensor premul_factor(const char* op, const ::c10d::PreMulSumSupplement& give
 
 at::Tensor premul_factor(const char* op, const ::c10d::ReduceOp& reduction, at::ScalarType type) {
   if (type == at::kBool) throw_type_error(op, "ReduceOp.PREMUL_SUM has no meaning for bool");
-  const auto* supplement = dynamic_cast<::c10d::PreMulSumSupplement*>(reduction.supplement_.get());
+  const auto* supplement = dynamic_cast<PreMulSumSupplement*>(reduction.supplement_.get());
   if (supplement == nullptr) throw_value_error(op, "ReduceOp.PREMUL_SUM without a factor");
   return premul_factor(op, *supplement, type);
 }
