@@ -14,23 +14,24 @@ _VERSION = EXTENSION.with_suffix(".torch")  # written by setup_ext.py, when it h
 
 
 def check(there: str) -> None:
-    """Raises ImportError where the extension is built for another torch than this. there: as torch.__version__.
-
-    Of an extension that is missing, or does not say what it is for, nothing is said here.
-    """
-    try:
-        built = _VERSION.read_text().strip()
-    except FileNotFoundError:
-        return
-    if why_not := mismatch(built, there):
+    """Raises ImportError where the extension is built for another torch than this. there: as torch.__version__."""
+    if why := why_not(there):
         minor = _minor(there)
         raise ImportError(
-            f"pycomms cannot be used: {why_not}. Install the wheel for torch {minor}, whose version ends in "
-            f"+torch{minor}, or build pycomms for the torch that is there: "
+            f"pycomms cannot be used: {why}. Install the wheel for torch {minor}, whose version ends in +torch{minor}, "
+            "or build pycomms for the torch that is there: "
             "pip install --no-build-isolation --force-reinstall --no-deps . in its sources (docs/building.md)",
             name="pycomms._C",
             path=str(EXTENSION),
         )
+
+
+def why_not(there: str) -> str:
+    """Why the extension cannot be used with this torch; empty: it can, or it is missing, or does not say."""
+    try:
+        return mismatch(_VERSION.read_text().strip(), there)
+    except FileNotFoundError:
+        return ""
 
 
 def mismatch(built: str, there: str) -> str:

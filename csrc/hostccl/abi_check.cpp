@@ -3,8 +3,12 @@
 #if __has_include( \
     <nccl.h>) && __has_include(<nccl_device.h>) && __has_include(<cuda_runtime.h>) && __has_include(<cuda_fp16.h>)
 
+// Found by CPATH they are no system headers, and their warnings would be errors.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
 #include <nccl.h>
 #include <nccl_device.h>
+#pragma GCC diagnostic pop
 
 #include <cstddef>
 

@@ -145,15 +145,15 @@ def _torch() -> Any:
 
 def _extension(torch: Any) -> str:
     """Why it cannot be used."""
-    error, built = "", ""
-    try:
-        _built_for.check(torch.__version__)
-        built = import_module("pycomms._C").torch_version
-        import_module("pycomms._register").register()
-    except Exception as raised:  # whatever there is: that is what is asked
-        error = f"{type(raised).__name__}: {raised}"
-    else:
-        error = _built_for.mismatch(built, torch.__version__)
+    error, built = _built_for.why_not(torch.__version__), ""
+    if not error:
+        try:
+            built = import_module("pycomms._C").torch_version
+            import_module("pycomms._register").register()
+        except Exception as raised:  # whatever there is: that is what is asked
+            error = f"{type(raised).__name__}: {raised}"
+        else:
+            error = _built_for.mismatch(built, torch.__version__)
     tell("extension", error=error, torch=built)
     return error
 
