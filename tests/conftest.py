@@ -39,11 +39,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "nccl2_only(reason): a promise that only our backend makes; gloo is not asked")
+    config.addinivalue_line("markers", "needs_torch_2_14(what): what no torch has before 2.14")
     config.stash[CHECKED] = Counter()
     config.stash[FIGURES] = []
     # Processes that tests kill leave the files of their flight recorder behind.
     if "PYCOMMS_FR_DIR" not in os.environ:
         config.stash[RECORDS] = os.environ["PYCOMMS_FR_DIR"] = tempfile.mkdtemp(prefix="pycomms-fr-", dir="/dev/shm")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("needs_torch_2_14")
+    if marker is None:
+        return
+    from pycomms import _C  # loads torch, which a test with this marker has anyway
+
+    if not _C.can_regroup:
+        pytest.skip(f"{marker.args[0]}: torch 2.14, this is {_C.torch_version}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

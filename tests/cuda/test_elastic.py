@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 90.0
 STEPS, RANKS = 40, 3

@@ -12,7 +12,6 @@ import pycomms
 from pycomms import rma
 from tests.multirank._errors import Caught, needed
 from tests.multirank._harness import Ranks
-from tests.multirank._support import needs_window_of_torch
 
 from ._delays import DELAYS
 from ._group import meet, sum_works
@@ -135,7 +134,7 @@ def torchs_interface(rank: int, world: int) -> None:
     win.tensor_deregister()
 
 
-@needs_window_of_torch
+@pytest.mark.needs_torch_2_14("windows of torch itself")
 def test_torchs_interface(ranks: Ranks) -> None:
     ranks.run(torchs_interface, world=2)
 

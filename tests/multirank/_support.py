@@ -6,22 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 import torch
-from torch.distributed import distributed_c10d
 
 from ._reference.dtypes import BITWISE
 
 if TYPE_CHECKING:
     from ._ops import Case
-
-needs_reconfigure_of_torch = pytest.mark.skipif(
-    not hasattr(distributed_c10d, "_reconfigure"), reason="torch has `_reconfigure` since 2.14"
-)
-
-needs_window_of_torch = pytest.mark.skipif(
-    not hasattr(distributed_c10d, "_new_window"), reason="torch has windows since 2.14"
-)
 
 _GLOO_DTYPES = (torch.float64, torch.float32, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8)
 _GLOO_LACKS = ("all_gather_uneven", "gather_into_tensor", "reduce_scatter_uneven", "all_to_all", "all_to_all_uneven")

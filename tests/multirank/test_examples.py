@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from pycomms import _C
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT_SECONDS = 110
 
@@ -72,6 +70,7 @@ def test_dtensor(warm_python: str, backend: str, ranks: int) -> None:
     assert "all results are right" in torchrun(warm_python, ranks, "dtensor.py", "--backend", backend)
 
 
+@pytest.mark.needs_torch_2_14("groups that change their size")
 @pytest.mark.nccl2_only("gloo does not notice the death before its timeout")
 @pytest.mark.timeout(330)  # --long
 def test_survive(long: bool) -> None:
@@ -89,7 +88,7 @@ def test_survive(long: bool) -> None:
 
 
 @pytest.mark.nccl2_only("is about gloo")
-@pytest.mark.skipif(not _C.recorder_has_hooks, reason="attach() needs the hooks of torch 2.14")
+@pytest.mark.needs_torch_2_14("hooks around operations")
 def test_find_a_hang() -> None:
     command = [sys.executable, str(EXAMPLES / "find_a_hang.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)

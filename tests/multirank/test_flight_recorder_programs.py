@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pycomms import _C
 from pycomms.flight_recorder import _ring
 from pycomms.flight_recorder._model import Flag, Record, State
 
 from ._interpreters import run_interpreters
 from ._recorded import seen_in
 
-needs_hooks = pytest.mark.skipif(
-    not _C.recorder_has_hooks, reason="this torch has no hooks around operations (2.14 has)"
-)
+needs_hooks = pytest.mark.needs_torch_2_14("hooks around operations")
 
 _PROGRAM = """
 import sys, time

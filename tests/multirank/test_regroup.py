@@ -12,9 +12,11 @@ from . import _member_steps as steps
 from . import _regroup_steps as states
 from ._harness import Ranks
 from ._members import Members
-from ._support import needs_reconfigure_of_torch
 
-pytestmark = pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were")
+pytestmark = [
+    pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were"),
+    pytest.mark.needs_torch_2_14("groups that change their size"),
+]
 
 _SIZES = (2, 3, 4, 8)
 
@@ -69,7 +71,6 @@ def test_from_one_and_back(ranks: Ranks, world: int) -> None:
         members.regrouped(range(world))
 
 
-@needs_reconfigure_of_torch
 def test_by_torch_and_by_us(ranks: Ranks) -> None:
     """torch leaves its own tables as they were; ours sets them right."""
     with Members(ranks, 4) as members:

@@ -14,7 +14,10 @@ from ._errors import Caught
 from ._harness import Ranks
 from ._members import Members
 
-pytestmark = pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were")
+pytestmark = [
+    pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were"),
+    pytest.mark.needs_torch_2_14("groups that change their size"),
+]
 
 _TIMEOUT_S = 3.0
 # A death is noticed, and told to all, long before the deadline.

@@ -13,9 +13,11 @@ from . import _member_steps as steps
 from . import _regroup_steps as states
 from ._harness import Ranks
 from ._members import Members
-from ._support import needs_reconfigure_of_torch
 
-pytestmark = pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were")
+pytestmark = [
+    pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were"),
+    pytest.mark.needs_torch_2_14("groups that change their size"),
+]
 
 _TIMEOUT_S = 10.0
 # An end is noticed, and told to all, long before the deadline.
@@ -101,7 +103,6 @@ def test_a_member_that_is_frozen_until_after_the_deadline_agrees_with_the_others
         members.regrouped(range(3))
 
 
-@needs_reconfigure_of_torch
 def test_one_regroups_by_the_function_of_torch(ranks: Ranks) -> None:
     with Members(ranks, 2) as members:
         members.init(range(2))

@@ -15,7 +15,10 @@ from ._harness import Ranks
 from ._holdings import Holdings, shared_memory
 from ._members import Members
 
-pytestmark = pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were")
+pytestmark = [
+    pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were"),
+    pytest.mark.needs_torch_2_14("groups that change their size"),
+]
 
 _WARM_UP = 10
 _SETTLE_S = 5.0

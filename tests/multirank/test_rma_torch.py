@@ -11,7 +11,6 @@ from torch.distributed import distributed_c10d as c10d
 
 from ._errors import refused
 from ._harness import Ranks
-from ._support import needs_window_of_torch
 
 pytestmark = pytest.mark.nccl2_only("gloo has no windows")
 
@@ -48,7 +47,7 @@ def check_torchs_interface(rank: int, world: int, registers_later: bool) -> None
     window.tensor_deregister()
 
 
-@needs_window_of_torch
+@pytest.mark.needs_torch_2_14("windows of torch itself")
 @pytest.mark.parametrize("registers_later", [False, True])
 @pytest.mark.parametrize("world", [2, 3])
 def test_torchs_own_interface(ranks: Ranks, world: int, registers_later: bool) -> None:

@@ -83,6 +83,9 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("register_segments", &GroupOptions::register_segments);
 
   Class<Backend, ::c10d::Backend>(m, "Backend", "The nccl2 backend of pycomms.")
+#if !PYCOMMS_TORCH_AT_LEAST(2, 14)
+      .def_property_readonly("options", &Backend::getBackendOptions)  // which torch has of every backend since
+#endif
       .def(
           "split",
           [](Backend& self, const c10::intrusive_ptr<::c10d::Store>& store, const std::vector<int>& ranks,

@@ -29,6 +29,7 @@ def go(folder: Path, plan: Path, *options: str) -> Ran:
     return run_here(folder, plan.read_text(), [*agent, *options, "--steps", "80"])
 
 
+@pytest.mark.needs_torch_2_14("elastic sessions")
 @pytest.mark.parametrize("plan", PLANS, ids=[plan.stem for plan in PLANS])
 def test_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ._runs import elastic, run
+
+pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
 
 
 def test_who_leaves_an_operation_out_is_named(tmp_path: Path, warm_python: str) -> None:

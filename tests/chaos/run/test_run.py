@@ -49,6 +49,7 @@ at = { point = "fetching", start = 2 }
 """
 
 
+@pytest.mark.needs_torch_2_14("elastic sessions")
 def test_a_session_gets_over_all_of_these(tmp_path: Path, warm_python: str) -> None:
     ran = run(tmp_path, MANY, elastic(warm_python, "--steps", "300", ranks=4))
     assert ran.code == 0

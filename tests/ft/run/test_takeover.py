@@ -8,10 +8,14 @@ import socket
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import pytest
+
 from pycomms.ft.coordinator.auth import make_token
 from pycomms.ft.run.spawning import free_port
 
 from ._running import Running, wait_for
+
+pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
 
 PROGRAM = """
     import os

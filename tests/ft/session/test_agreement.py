@@ -9,6 +9,8 @@ from pycomms import ft
 from ._agreeing import ASKED, UNTIL, Plan, ask
 from ._job import Job
 
+pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+
 
 def answers(job: Job) -> dict[int, list[tuple[int, int, ft.Agreement]]]:
     """(slot, attempt, answer) by step."""

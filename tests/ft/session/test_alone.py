@@ -15,6 +15,8 @@ import pytest
 
 from tests.ft.coordinator._process import serving
 
+pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 100.0
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone")

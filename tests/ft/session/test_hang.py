@@ -9,6 +9,8 @@ import pytest
 
 from tests.ft.run._running import Running
 
+pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+
 DEADLINE_S = 4
 PROGRAM = """
     import ctypes, os, time

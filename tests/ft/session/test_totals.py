@@ -9,6 +9,8 @@ import pytest
 from ._job import Job
 from ._totals import Plan, count
 
+pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+
 
 def sum_to(step: int) -> int:
     return step * (step + 1) // 2
