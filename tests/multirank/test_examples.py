@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from pycomms import _C
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT_SECONDS = 110
 
