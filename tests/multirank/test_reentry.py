@@ -25,10 +25,10 @@ def check_refused_batch(rank: int, world: int) -> None:
     if rank == 0:
         with pytest.raises(ValueError, match="contiguous"):
             dist.batch_isend_irecv([dist.P2POp(dist.irecv, torch.ones(4, 4)[:, ::2], 1)])
-    for _ in range(3):
+    for number in range(3):
         tensor = torch.ones(100_000)
         dist.all_reduce(tensor)
-        assert (tensor == world).all()
+        assert (tensor == world).all(), f"all_reduce {number}: {tensor.unique(return_counts=True)}, not {world}"
 
 
 @pytest.mark.nccl2_only("gloo reports it otherwise")
