@@ -205,6 +205,13 @@ CAPABILITIES = (
         page="groups.md",
     ),
     Capability(
+        name="monitored_barrier",
+        what="`dist.monitored_barrier`",
+        needs=(EXTENSION, _of_torch("2.14", "pycomms._C:can_regroup", "`monitored_barrier` for others than gloo")),
+        otherwise="`dist.barrier`",
+        page="groups.md",
+    ),
+    Capability(
         name="sessions",
         what="`pycomms.ft`, `pycomms run`, `pycomms coordinator`: training goes on when workers die and come",
         needs=(EXTENSION, _REGROUP, _package("grpcio", "grpc"), _package("protobuf", "google.protobuf")),
