@@ -221,11 +221,7 @@ CAPABILITIES = (
     Capability(
         name="replicas",
         what="`ft.Replica`: the same with models that FSDP2 shards",
-        needs=(
-            EXTENSION,
-            _package("grpcio", "grpc"),
-            _of_torch("2.14", "torch.distributed.fsdp:FSDPModule.reset_iter_state", "`reset_iter_state` of FSDP2"),
-        ),
+        needs=(EXTENSION, _REGROUP, _package("grpcio", "grpc")),
         otherwise="models that each member holds whole",
         page="ft.md",
     ),
