@@ -205,6 +205,13 @@ CAPABILITIES = (
         page="groups.md",
     ),
     Capability(
+        name="monitored_barrier",
+        what="`dist.monitored_barrier`",
+        needs=(EXTENSION, _of_torch("2.14", "pycomms._C:can_regroup", "`monitored_barrier` for others than gloo")),
+        otherwise="`dist.barrier`",
+        page="groups.md",
+    ),
+    Capability(
         name="sessions",
         what="`pycomms.ft`, `pycomms run`, `pycomms coordinator`: training goes on when workers die and come",
         needs=(EXTENSION, _REGROUP, _package("grpcio", "grpc"), _package("protobuf", "google.protobuf")),
@@ -214,11 +221,7 @@ CAPABILITIES = (
     Capability(
         name="replicas",
         what="`ft.Replica`: the same with models that FSDP2 shards",
-        needs=(
-            EXTENSION,
-            _package("grpcio", "grpc"),
-            _of_torch("2.14", "torch.distributed.fsdp:FSDPModule.reset_iter_state", "`reset_iter_state` of FSDP2"),
-        ),
+        needs=(EXTENSION, _REGROUP, _package("grpcio", "grpc")),
         otherwise="models that each member holds whole",
         page="ft.md",
     ),

@@ -66,7 +66,7 @@ class Replica:
     def __init__(self, shards: int, *, device_type: str = "cpu", slot: int | None = None) -> None:
         expect_int("Replica", "shards", shards, 1)
         if not hasattr(FSDPModule, "reset_iter_state"):
-            raise RuntimeError("Replica: FSDP2 can go on after a failure since torch 2.14; this torch is older")
+            raise RuntimeError("Replica: FSDP2 can go on after a failure since torch 2.13; this torch is older")
         self.shards = shards
         self.shard = (_own_slot() if slot is None else slot) % shards
         name = f"pycomms-replica-{next(_numbers)}"

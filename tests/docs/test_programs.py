@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
 from launch.netns import reason_unavailable
 from tests.cuda_emulator import fits_torch
@@ -20,13 +19,14 @@ LIMIT_S = 90
 BUILDING_S = 400
 """The emulated libnccl is compiled where it is missing."""
 
-NEWER = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
+
+def marks(program: Program) -> list[pytest.MarkDecorator]:
+    needs_newer = program.needs is Needs.TORCH_2_14
+    return [pytest.mark.needs_torch_2_14(f"what {program.page} shows")] if needs_newer else []
 
 
 def missing(needs: Needs) -> str:
     """Why a program cannot run here; empty: it can."""
-    if needs is Needs.TORCH_2_14 and not NEWER:
-        return f"torch is {torch.__version__}"
     if needs is Needs.CUDA_13 and not fits_torch():
         return "this torch is not built for CUDA 13"
     return (reason_unavailable() or "") if needs is Needs.HOSTS else ""
@@ -45,7 +45,7 @@ def environment(python: str) -> dict[str, str]:
 
 
 @pytest.mark.timeout(BUILDING_S + 30)
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+@pytest.mark.parametrize("program", [pytest.param(one, marks=marks(one), id=str(one)) for one in PROGRAMS])
 def test_the_code_of_a_page(program: Program, warm_python: str, tmp_path: Path) -> None:
     reason = missing(program.needs)
     if reason:

@@ -275,6 +275,7 @@ def check_sequence_numbers(rank: int, world: int) -> tuple[int, int]:
     return before, int(group._get_sequence_number_for_group())
 
 
+@pytest.mark.needs_torch_2_14("the sequence number of a group of ours")
 @pytest.mark.parametrize("world", [1, 3])
 def test_sequence_numbers_count_collectives(ranks: Ranks, world: int) -> None:
     answers = ranks.run(check_sequence_numbers, world=world)

@@ -39,6 +39,7 @@ def test_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: Path) -> 
     assert ran.state("values") == ran.state("agreement") == ran.state("steps") == "held"
 
 
+@pytest.mark.needs_torch_2_14("elastic sessions")
 def test_a_job_without_an_emulator_is_told_so(tmp_path: Path) -> None:
     plan = next(plan for plan in PLANS if plan.stem == "gpu-late")
     ran = go(tmp_path, plan, "-m", "pycomms.chaos.workload")

@@ -66,6 +66,7 @@ def test_a_session_gets_over_all_of_these(tmp_path: Path, warm_python: str) -> N
     assert {path.name for path in ran.folder.glob("report.*")} == {"report.json", "report.xml", "report.html"}
 
 
+@pytest.mark.needs_torch_2_14("hooks around operations")
 def test_a_job_of_torchrun_and_gloo_does_not(tmp_path: Path, warm_python: str) -> None:
     flip = """
     [[fault]]

@@ -22,7 +22,7 @@ from pycomms.ft._state import Stateful
 from ._job import PRELOADED, Job
 from ._sharded import Plan, shard, train
 from ._training import network
-from .test_replicas import compare, recoveries_of
+from .test_replicas import compare, needs_fresh_iterations, recoveries_of
 
 ALL = [0, 1, 2, 3]
 SHARDS_LOADING = (0, 1, 2, 3, 4)  # 0: not sharded
@@ -177,6 +177,7 @@ def run(members: Pool, function: Callable[..., None], *args: Any) -> None:
     members.apply_async(function, args).get(LONG.total_seconds())
 
 
+@needs_fresh_iterations
 def test_another_number_of_shards_can_load_it(tmp_path: Path, members: Pool) -> None:
     """Of three parts, the last of which has nothing of a row of four."""
     checkpoints = ft.Checkpoints(tmp_path, every=5)
@@ -188,6 +189,7 @@ def test_another_number_of_shards_can_load_it(tmp_path: Path, members: Pool) -> 
         run(members, load_each, tmp_path, shard_)
 
 
+@needs_fresh_iterations
 def test_a_checkpoint_that_is_not_sharded_can_be_loaded_with_shards(tmp_path: Path, members: Pool) -> None:
     save(tmp_path, 5, Part(), parts_of(0, 0))
     for shard_ in (0, 1):
