@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "nccl2_only(reason): a promise that only our backend makes; gloo is not asked")
-    config.addinivalue_line("markers", "needs_torch_2_14(what): what no torch has before 2.14")
+    config.addinivalue_line("markers", "needs_torch(version, what): what older torch has not")
     config.stash[CHECKED] = Counter()
     config.stash[FIGURES] = []
     # Processes that tests kill leave the files of their flight recorder behind.
@@ -49,13 +49,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    marker = item.get_closest_marker("needs_torch_2_14")
-    if marker is None:
+    markers = list(item.iter_markers("needs_torch"))
+    if not markers:
         return
     from pycomms import _C  # loads torch, which a test with this marker has anyway
 
-    if not _C.can_regroup:
-        pytest.skip(f"{marker.args[0]}: torch 2.14, this is {_C.torch_version}")
+    for marker in markers:
+        version, what = marker.args
+        if _parts(_C.torch_version) < _parts(version):
+            pytest.skip(f"{what}: torch {version}, this is {_C.torch_version}")
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

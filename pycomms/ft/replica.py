@@ -207,9 +207,10 @@ def _drop_gradients(root: FSDPModule) -> None:
     for state in root._get_fsdp_state()._state_ctx.all_states:
         for group in state._fsdp_param_groups:
             for parameter in group.fsdp_params:
-                parameter.unsharded_accumulated_grad = None
                 if hasattr(parameter, "_unsharded_param"):
                     parameter._unsharded_param.grad = None
+                if parameter.unsharded_accumulated_grad is not None:  # since torch 2.15 the same as the one above
+                    parameter.unsharded_accumulated_grad = None
 
 
 def _outermost(module: nn.Module) -> list[FSDPModule]:

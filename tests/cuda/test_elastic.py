@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+pytestmark = pytest.mark.needs_torch("2.14", "elastic sessions")
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 90.0

@@ -134,7 +134,7 @@ def torchs_interface(rank: int, world: int) -> None:
     win.tensor_deregister()
 
 
-@pytest.mark.needs_torch_2_14("windows of torch itself")
+@pytest.mark.needs_torch("2.14", "windows of torch itself")
 def test_torchs_interface(ranks: Ranks) -> None:
     ranks.run(torchs_interface, world=2)
 

@@ -22,7 +22,7 @@ BUILDING_S = 400
 
 def marks(program: Program) -> list[pytest.MarkDecorator]:
     needs_newer = program.needs is Needs.TORCH_2_14
-    return [pytest.mark.needs_torch_2_14(f"what {program.page} shows")] if needs_newer else []
+    return [pytest.mark.needs_torch("2.14", f"what {program.page} shows")] if needs_newer else []
 
 
 def missing(needs: Needs) -> str:

@@ -72,7 +72,7 @@ def test_dtensor(warm_python: str, backend: str, ranks: int) -> None:
     assert "all results are right" in torchrun(warm_python, ranks, "dtensor.py", "--backend", backend)
 
 
-@pytest.mark.needs_torch_2_14("groups that change their size")
+@pytest.mark.needs_torch("2.14", "groups that change their size")
 @pytest.mark.nccl2_only("gloo does not notice the death before its timeout")
 @pytest.mark.timeout(330)  # --long
 def test_survive(long: bool) -> None:
@@ -90,7 +90,7 @@ def test_survive(long: bool) -> None:
 
 
 @pytest.mark.nccl2_only("is about gloo")
-@pytest.mark.needs_torch_2_14("hooks around operations")
+@pytest.mark.needs_torch("2.14", "hooks around operations")
 def test_find_a_hang() -> None:
     command = [sys.executable, str(EXAMPLES / "find_a_hang.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)

@@ -30,7 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("seeds", blocks, ids=lambda block: f"{block[0]}-{block[-1]}")
 
 
-@pytest.mark.needs_torch_2_14("groups that change their size")
+@pytest.mark.needs_torch("2.14", "groups that change their size")
 @pytest.mark.timeout(600)
 def test_every_survivor_ends_in_a_usable_group(ranks: Ranks, seeds: range) -> None:
     for seed in seeds:

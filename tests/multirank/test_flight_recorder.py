@@ -224,7 +224,7 @@ def check_regroup(rank: int, world: int) -> None:
     assert record.groups[-1].generation == 1
 
 
-@pytest.mark.needs_torch_2_14("groups that change their size")
+@pytest.mark.needs_torch("2.14", "groups that change their size")
 @native
 def test_a_regrouped_group_is_another_generation(ranks: Ranks) -> None:
     ranks.run(check_regroup, world=2, fresh=True)

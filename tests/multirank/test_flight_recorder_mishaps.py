@@ -12,7 +12,7 @@ from pycomms.flight_recorder._model import State
 from ._interpreters import Ended, run_interpreters
 from ._recorded import seen_in
 
-needs_hooks = pytest.mark.needs_torch_2_14("hooks around operations")
+needs_hooks = pytest.mark.needs_torch("2.14", "hooks around operations")
 
 _BEGINNING = """
 import gc, os, signal, sys, time

@@ -13,7 +13,7 @@ from pycomms.flight_recorder._model import Flag, Record, State
 from ._interpreters import run_interpreters
 from ._recorded import seen_in
 
-needs_hooks = pytest.mark.needs_torch_2_14("hooks around operations")
+needs_hooks = pytest.mark.needs_torch("2.14", "hooks around operations")
 
 _PROGRAM = """
 import sys, time

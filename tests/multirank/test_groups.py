@@ -153,7 +153,7 @@ def check_by_name(rank: int, world: int, name: str) -> str:
     return str(dist.get_backend())
 
 
-@pytest.mark.needs_torch_2_14("backends found by their entry point")
+@pytest.mark.needs_torch("2.14", "backends found by their entry point")
 @pytest.mark.nccl2_only("about our names")
 def test_the_entry_point_needs_no_import(ranks: Ranks) -> None:
     assert ranks.run(check_by_name, "pycomms", world=2, init=False, fresh=True) == ["pycomms", "pycomms"]

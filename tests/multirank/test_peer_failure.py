@@ -155,6 +155,7 @@ def check_async_until_a_peer_dies(rank: int, world: int) -> list[Caught]:
     return errors
 
 
+@pytest.mark.needs_torch("2.13", "Work.exception() in Python")
 def test_operations_in_flight_fail_too(ranks: Ranks) -> None:
     with ranks.start(check_async_until_a_peer_dies, world=3, fresh=True) as run:
         for rank in range(3):

@@ -17,7 +17,7 @@ from ._members import Members
 
 pytestmark = [
     pytest.mark.nccl2_only("gloo regroups through a store, and leaves torch's tables as they were"),
-    pytest.mark.needs_torch_2_14("groups that change their size"),
+    pytest.mark.needs_torch("2.14", "groups that change their size"),
 ]
 
 _WARM_UP = 10

@@ -222,6 +222,7 @@ def _result(work: Any) -> Sequence[torch.Tensor]:
     return results
 
 
+@pytest.mark.needs_torch("2.13", "Work.exception() in Python")
 @pytest.mark.parametrize("world", [1, 2, 3])
 def test_asynchronous_operations_run_in_order(ranks: Ranks, world: int) -> None:
     ranks.run(check_asynchronous, world=world)

@@ -47,7 +47,7 @@ def check_torchs_interface(rank: int, world: int, registers_later: bool) -> None
     window.tensor_deregister()
 
 
-@pytest.mark.needs_torch_2_14("windows of torch itself")
+@pytest.mark.needs_torch("2.14", "windows of torch itself")
 @pytest.mark.parametrize("registers_later", [False, True])
 @pytest.mark.parametrize("world", [2, 3])
 def test_torchs_own_interface(ranks: Ranks, world: int, registers_later: bool) -> None:

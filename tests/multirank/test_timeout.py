@@ -153,7 +153,7 @@ def check_monitored_barrier(rank: int, world: int, missing: tuple[int, ...]) -> 
     return caught
 
 
-@pytest.mark.needs_torch_2_14("monitored_barrier of others than gloo")
+@pytest.mark.needs_torch("2.14", "monitored_barrier of others than gloo")
 @pytest.mark.parametrize("missing", [(1,), (1, 3), (2, 3)])
 def test_monitored_barrier_names_the_ranks_that_did_not_come(ranks: Ranks, missing: tuple[int, ...]) -> None:
     answers = ranks.run(check_monitored_barrier, missing, world=4, timeout=60.0)
@@ -177,7 +177,7 @@ def check_group_survives_monitored_barrier(rank: int, world: int) -> None:
     assert tensor[0] == world
 
 
-@pytest.mark.needs_torch_2_14("monitored_barrier of others than gloo")
+@pytest.mark.needs_torch("2.14", "monitored_barrier of others than gloo")
 @only_ours
 def test_the_group_works_after_a_failed_monitored_barrier(ranks: Ranks) -> None:
     ranks.run(check_group_survives_monitored_barrier, world=3)

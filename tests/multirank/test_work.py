@@ -51,6 +51,7 @@ def check_work_of_one_rank(rank: int, world: int) -> None:
     work.wait()  # again
 
 
+@pytest.mark.needs_torch("2.13", "Work.exception() in Python")
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_a_work_completes_when_all_have_come(ranks: Ranks, world: int) -> None:
     ranks.run(check_work_of_one_rank if world > 1 else check_work_alone, world=world)
@@ -235,6 +236,7 @@ def check_failed_work(rank: int, world: int) -> tuple[Caught, Caught, Caught]:
     return first, again, through_future
 
 
+@pytest.mark.needs_torch("2.13", "Work.exception() in Python")
 @pytest.mark.nccl2_only("gloo does not notice the disagreement")
 def test_a_failed_work_never_says_success(ranks: Ranks) -> None:
     for errors in ranks.run(check_failed_work, world=2):
@@ -250,6 +252,7 @@ def check_failed_work_after_a_refusal(rank: int, world: int) -> tuple[Caught, Ca
     return check_failed_work(rank, world)
 
 
+@pytest.mark.needs_torch("2.13", "Work.exception() in Python")
 @pytest.mark.nccl2_only("gloo does not notice the disagreement")
 def test_a_failed_work_is_not_explained_by_an_earlier_refusal(ranks: Ranks) -> None:
     for errors in ranks.run(check_failed_work_after_a_refusal, world=2):
@@ -275,7 +278,7 @@ def check_sequence_numbers(rank: int, world: int) -> tuple[int, int]:
     return before, int(group._get_sequence_number_for_group())
 
 
-@pytest.mark.needs_torch_2_14("the sequence number of a group of ours")
+@pytest.mark.needs_torch("2.14", "the sequence number of a group of ours")
 @pytest.mark.parametrize("world", [1, 3])
 def test_sequence_numbers_count_collectives(ranks: Ranks, world: int) -> None:
     answers = ranks.run(check_sequence_numbers, world=world)
@@ -294,6 +297,7 @@ def check_timeout_of_one_call(rank: int, world: int) -> Caught | None:
     return caught
 
 
+@pytest.mark.needs_torch("2.13", "barrier(timeout=...)")
 @pytest.mark.nccl2_only("gloo's barrier ignores it on Linux")
 def test_a_call_may_bring_its_own_timeout(ranks: Ranks) -> None:
     caught = ranks.run(check_timeout_of_one_call, world=2)[0]

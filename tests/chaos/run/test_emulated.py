@@ -29,7 +29,7 @@ def go(folder: Path, plan: Path, *options: str) -> Ran:
     return run_here(folder, plan.read_text(), [*agent, *options, "--steps", "80"])
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 @pytest.mark.parametrize("plan", PLANS, ids=[plan.stem for plan in PLANS])
 def test_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
@@ -39,7 +39,7 @@ def test_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: Path) -> 
     assert ran.state("values") == ran.state("agreement") == ran.state("steps") == "held"
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 def test_a_job_without_an_emulator_is_told_so(tmp_path: Path) -> None:
     plan = next(plan for plan in PLANS if plan.stem == "gpu-late")
     ran = go(tmp_path, plan, "-m", "pycomms.chaos.workload")

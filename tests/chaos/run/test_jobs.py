@@ -8,7 +8,7 @@ import pytest
 
 from ._runs import elastic, run
 
-pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+pytestmark = pytest.mark.needs_torch("2.14", "elastic sessions")
 
 
 def test_who_leaves_an_operation_out_is_named(tmp_path: Path, warm_python: str) -> None:

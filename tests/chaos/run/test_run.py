@@ -49,7 +49,7 @@ at = { point = "fetching", start = 2 }
 """
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 def test_a_session_gets_over_all_of_these(tmp_path: Path, warm_python: str) -> None:
     ran = run(tmp_path, MANY, elastic(warm_python, "--steps", "300", ranks=4))
     assert ran.code == 0
@@ -66,7 +66,7 @@ def test_a_session_gets_over_all_of_these(tmp_path: Path, warm_python: str) -> N
     assert {path.name for path in ran.folder.glob("report.*")} == {"report.json", "report.xml", "report.html"}
 
 
-@pytest.mark.needs_torch_2_14("hooks around operations")
+@pytest.mark.needs_torch("2.14", "hooks around operations")
 def test_a_job_of_torchrun_and_gloo_does_not(tmp_path: Path, warm_python: str) -> None:
     flip = """
     [[fault]]

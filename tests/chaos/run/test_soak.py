@@ -9,7 +9,7 @@ import pytest
 from ._runs import chaos, elastic
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 def test_a_job_that_is_disturbed_again_and_again(tmp_path: Path, warm_python: str) -> None:
     command = elastic(warm_python, "--steps", "500", "--pause", "0.02")
     options = ("--minutes", "0.1", "--every", "2", "--ranks", "3", "--faults", "kill,slow,freeze", "--seed", "2")

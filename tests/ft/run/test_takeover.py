@@ -15,7 +15,7 @@ from pycomms.ft.run.spawning import free_port
 
 from ._running import Running, wait_for
 
-pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+pytestmark = pytest.mark.needs_torch("2.14", "elastic sessions")
 
 PROGRAM = """
     import os

@@ -31,7 +31,7 @@ def test_the_flight_recorder_says_what_happened(tmp_path: Path) -> None:
         job.line(f"records: {records}/told")
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 @pytest.mark.timeout(300)  # a worker imports torch
 def test_it_says_nothing_of_a_job_that_has_not_come_to_an_operation(tmp_path: Path) -> None:
     script = """

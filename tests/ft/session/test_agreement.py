@@ -9,7 +9,7 @@ from pycomms import ft
 from ._agreeing import ASKED, UNTIL, Plan, ask
 from ._job import Job
 
-pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+pytestmark = pytest.mark.needs_torch("2.14", "elastic sessions")
 
 
 def answers(job: Job) -> dict[int, list[tuple[int, int, ft.Agreement]]]:

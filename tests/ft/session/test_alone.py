@@ -15,7 +15,7 @@ import pytest
 
 from tests.ft.coordinator._process import serving
 
-pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+pytestmark = pytest.mark.needs_torch("2.14", "elastic sessions")
 
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 100.0

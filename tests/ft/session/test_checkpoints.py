@@ -20,7 +20,7 @@ from .test_session import check, steps_of
 SLOTS = [0, 1, 2]
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 @pytest.mark.parametrize("ddp", [False, True], ids=["plain", "ddp"])
 def test_all_die_and_the_next_job_goes_on_from_the_checkpoint(tmp_path: Path, ddp: bool) -> None:
     deaths = tuple((f"m{one}", 8, "forward") for one in (1, 2, 3))
@@ -42,7 +42,7 @@ def test_all_die_and_the_next_job_goes_on_from_the_checkpoint(tmp_path: Path, dd
     assert sorted(one.name for one in tmp_path.iterdir()) == ["step-12", "step-9"]
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 def test_a_newcomer_reads_no_checkpoint_where_others_have_more(tmp_path: Path) -> None:
     plan = Plan(until=10, folder=str(tmp_path), deaths=(("m2", 4, "backward"),), holds=(7,))
     with Job(train, plan, slots=3) as job:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.ft.run._running import Running
 
-pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+pytestmark = pytest.mark.needs_torch("2.14", "elastic sessions")
 
 DEADLINE_S = 4
 PROGRAM = """

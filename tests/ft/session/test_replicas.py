@@ -20,9 +20,6 @@ from ._job import Job
 from ._sharded import SHARDS, Plan, follow, shard, train
 from ._training import network
 
-needs_fresh_iterations = pytest.mark.skipif(
-    not hasattr(FSDPModule, "reset_iter_state"), reason="FSDP2 can go on after a failure since torch 2.13"
-)
 MOMENTS = ("forward", "in_backward", "backward", "before_vote", "after_vote")
 
 
@@ -68,7 +65,7 @@ def recoveries_of(job: Job, slot: int) -> list[ft.Recovery]:
     return next(one.value for one in job.said if one.what == "recoveries" and one.slot == slot)
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_nobody_dies(optimizer: str) -> None:
     plan = Plan(until=6, optimizer=optimizer)
@@ -78,7 +75,7 @@ def test_nobody_dies(optimizer: str) -> None:
     assert not job.heard("reason")
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_one_dies_and_its_replica_waits_until_another_has_come(moment: str) -> None:
     plan = Plan(deaths=(("m2", 4, moment),), holds=(6,))
@@ -97,7 +94,7 @@ def test_one_dies_and_its_replica_waits_until_another_has_come(moment: str) -> N
         assert recoveries_of(job, slot)[-1].restored is restores, f"slot {slot}"
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 def test_a_replica_that_dies_as_a_whole_comes_back() -> None:
     plan = Plan(deaths=(("m3", 3, "forward"), ("m4", 3, "forward")), holds=(5, 7))
     with Job(train, plan, slots=4) as job:
@@ -110,7 +107,7 @@ def test_a_replica_that_dies_as_a_whole_comes_back() -> None:
     assert sorted(steps_of(job)[plan.until]) == [0, 1, 2, 3]
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 def test_no_replica_is_whole_and_yet_nothing_is_lost() -> None:
     """Each shard has one survivor: they wait, and those who come fetch from them."""
     plan = Plan(until=7, deaths=(("m2", 4, "backward"), ("m3", 4, "before_vote")))
@@ -123,7 +120,7 @@ def test_no_replica_is_whole_and_yet_nothing_is_lost() -> None:
     assert all(sorted(of_slot) == [0, 1, 2, 3] for of_slot in steps_of(job).values())
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 def test_a_shard_that_nobody_has_any_more_ends_the_training() -> None:
     plan = Plan(deaths=(("m2", 4, "forward"), ("m4", 4, "forward")))
     with Job(train, plan, slots=4) as job:
@@ -134,7 +131,7 @@ def test_a_shard_that_nobody_has_any_more_ends_the_training() -> None:
     assert all("shard 1 of 2" in str(one) for one in ends)
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 def test_a_replica_that_waits_ends_when_the_others_are_done() -> None:
     plan = Plan(until=6, deaths=(("m1", 4, "forward"),))
     with Job(train, plan, slots=4) as job:
@@ -144,7 +141,7 @@ def test_a_replica_that_waits_ends_when_the_others_are_done() -> None:
     assert isinstance(end, ft.JobEnded)
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 @pytest.mark.parametrize("moment", ["in_backward", "before_vote", "after_vote"])
 def test_the_batch_stays_where_the_world_is_constant(moment: str) -> None:
     """Of 6 micro-batches one replica does two for each member and the other one, until one does all."""
@@ -167,7 +164,7 @@ def mean(of_members: Iterable[list[float]]) -> float:
     return sum(losses) / len(losses)
 
 
-@needs_fresh_iterations
+@pytest.mark.needs_torch("2.13", "reset_iter_state of FSDP2")
 @pytest.mark.parametrize("accumulates", [False, True])
 def test_gradients_of_a_backward_pass_that_has_failed_are_gone(accumulates: bool) -> None:
     """Those of the batch norm are there when the pass fails, and not reduced."""
@@ -204,7 +201,7 @@ def _raise(_: torch.Tensor) -> None:
     raise ZeroDivisionError
 
 
-@needs_fresh_iterations
+@pytest.mark.needs_torch("2.13", "reset_iter_state of FSDP2")
 def test_what_does_not_go_with_a_replica_is_refused() -> None:
     with pytest.raises(ValueError, match="shards is 0"):
         ft.Replica(0)

@@ -40,7 +40,7 @@ def steps_of(job: Job) -> dict[int, dict[int, Any]]:
     return found
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 @pytest.mark.parametrize("outer", ["local", "diloco"])
 def test_nobody_dies(outer: str) -> None:
     plan = Plan(outer=outer, until=4)
@@ -49,7 +49,7 @@ def test_nobody_dies(outer: str) -> None:
     check(job, plan, survivors=3)
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 @pytest.mark.parametrize("outer", ["local", "diloco"])
 @pytest.mark.parametrize("moment", ["inner", "before_vote", "after_vote"])
 def test_one_dies_and_another_comes(moment: str, outer: str) -> None:

@@ -12,7 +12,7 @@ from ._job import Job
 from ._reference import follow
 from ._training import SAMPLES, Plan, train
 
-pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+pytestmark = pytest.mark.needs_torch("2.14", "elastic sessions")
 
 MOMENTS = ("forward", "backward", "before_vote", "after_vote")
 

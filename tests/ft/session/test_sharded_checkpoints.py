@@ -22,14 +22,14 @@ from pycomms.ft._state import Stateful
 from ._job import PRELOADED, Job
 from ._sharded import Plan, shard, train
 from ._training import network
-from .test_replicas import compare, needs_fresh_iterations, recoveries_of
+from .test_replicas import compare, recoveries_of
 
 ALL = [0, 1, 2, 3]
 SHARDS_LOADING = (0, 1, 2, 3, 4)  # 0: not sharded
 LONG = timedelta(seconds=60)
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 @pytest.mark.parametrize("moment", ["forward", "in_backward", "before_vote", "after_vote"])
 def test_a_shard_that_nobody_has_any_more_is_in_the_checkpoint(tmp_path: Path, moment: str) -> None:
     """Both who have shard 1 die in step 8; one of them is replaced, and its replica goes on from step 6."""
@@ -50,7 +50,7 @@ def test_a_shard_that_nobody_has_any_more_is_in_the_checkpoint(tmp_path: Path, m
     assert sorted(one.name for one in tmp_path.iterdir()) == ["step-12", "step-9"]
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 def test_all_die_and_the_next_job_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
     deaths = tuple((f"m{one}", 8, "forward") for one in (1, 2, 3, 4))
     with Job(train, Plan(folder=str(tmp_path), deaths=deaths), slots=4) as job:
@@ -60,7 +60,7 @@ def test_all_die_and_the_next_job_goes_on_from_the_checkpoint(tmp_path: Path) ->
     check_next_job(tmp_path, last=6)
 
 
-@pytest.mark.needs_torch_2_14("elastic sessions")
+@pytest.mark.needs_torch("2.14", "elastic sessions")
 @pytest.mark.parametrize(("where", "nonces"), [("part", ("m2",)), ("joining", ("m1", "m2"))])
 def test_a_death_while_it_is_written_leaves_the_one_before(tmp_path: Path, where: str, nonces: tuple[str, ...]) -> None:
     plan = Plan(folder=str(tmp_path), dies_saving=(6, nonces, where), holds=(7,))
@@ -177,7 +177,7 @@ def run(members: Pool, function: Callable[..., None], *args: Any) -> None:
     members.apply_async(function, args).get(LONG.total_seconds())
 
 
-@needs_fresh_iterations
+@pytest.mark.needs_torch("2.13", "reset_iter_state of FSDP2")
 def test_another_number_of_shards_can_load_it(tmp_path: Path, members: Pool) -> None:
     """Of three parts, the last of which has nothing of a row of four."""
     checkpoints = ft.Checkpoints(tmp_path, every=5)
@@ -189,7 +189,7 @@ def test_another_number_of_shards_can_load_it(tmp_path: Path, members: Pool) -> 
         run(members, load_each, tmp_path, shard_)
 
 
-@needs_fresh_iterations
+@pytest.mark.needs_torch("2.13", "reset_iter_state of FSDP2")
 def test_a_checkpoint_that_is_not_sharded_can_be_loaded_with_shards(tmp_path: Path, members: Pool) -> None:
     save(tmp_path, 5, Part(), parts_of(0, 0))
     for shard_ in (0, 1):

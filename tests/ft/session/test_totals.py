@@ -9,7 +9,7 @@ import pytest
 from ._job import Job
 from ._totals import Plan, count
 
-pytestmark = pytest.mark.needs_torch_2_14("elastic sessions")
+pytestmark = pytest.mark.needs_torch("2.14", "elastic sessions")
 
 
 def sum_to(step: int) -> int:
