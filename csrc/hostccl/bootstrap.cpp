@@ -30,18 +30,14 @@ constexpr int64_t kFirstPause = 100 * pycomms::kMicrosecond;  // before a door t
 constexpr int64_t kLongestPause = 2 * pycomms::kMillisecond;
 constexpr int64_t kGrace = pycomms::kSecond;  // the reply that names the missing ranks comes just after the deadline
 
-Status start_convener(const Bytes16& secret, const Bytes16& host, std::unique_ptr<RemoteDoor> remote) {
-  auto door = open_door(secret, host);
-  if (!door.is_ok()) return door.status();
-  return Convener::start(std::make_unique<Convener>(secret, door.take(), std::move(remote)));
-}
-
 // One rank on its way into a communicator.
 class Joining {
  public:
-  Joining(const MeetingPlace& place, int rank, int nranks, size_t bytes, Deadline deadline,
+  // convener: the rank that convenes the others, where it is one of them.
+  Joining(const MeetingPlace& place, std::optional<int> convener, int rank, int nranks, size_t bytes, Deadline deadline,
           const std::atomic<bool>& cancelled, Failure& why)
       : place_(place),
+        convener_rank_(convener),
         rank_(rank),
         nranks_(nranks),
         bytes_(bytes),
@@ -55,15 +51,18 @@ class Joining {
     me_ = home.value();
     const bool is_local = me_.host == place_.convener.host;
     std::optional<Lobby> lobby = is_local ? enter() : enter_from_elsewhere();
-    if (!lobby || !say_hello(*lobby)) return std::nullopt;
-    if (!has_roster_) return lobby;
-    if (is_local && !tell_address(*lobby)) return std::nullopt;
-    if (!hear_roster(*lobby)) return std::nullopt;
-    if (!is_local && !meet_on_host(*lobby)) return std::nullopt;
-    return lobby;
+    if (!lobby) return std::nullopt;
+    if (say_hello(*lobby) && (!has_roster_ || meet_other_hosts(*lobby, is_local))) return lobby;
+    lobby->leave(why_);
+    return std::nullopt;
   }
 
  private:
+  bool meet_other_hosts(Lobby& lobby, bool is_local) {
+    if (is_local && !tell_address(lobby)) return false;
+    return hear_roster(lobby) && (is_local || meet_on_host(lobby));
+  }
+
   std::nullopt_t refuse(FailureKind kind, const std::string& text) {
     why_ = make_failure(kind, -1, text);
     return std::nullopt;
@@ -76,9 +75,9 @@ class Joining {
     return absent_convener(FailureKind::kPeerDead, "ended while the communicator was being made");
   }
   std::nullopt_t absent_convener(FailureKind kind, const std::string& what) {
-    const bool has_agenda = place_.agenda != Bytes16{};
-    refuse(kind, (has_agenda ? "rank 0, which convenes the others, " : "the process that made the unique id ") + what);
-    if (has_agenda) add_rank(why_, 0);
+    if (!convener_rank_) return refuse(kind, "the process that made the unique id " + what);
+    refuse(kind, "rank " + std::to_string(*convener_rank_) + ", which convenes the others, " + what);
+    add_rank(why_, *convener_rank_);
     return std::nullopt;
   }
   Deadline patience() const { return Deadline::at(deadline_.ns() + kGrace); }
@@ -176,21 +175,28 @@ class Joining {
     return true;
   }
 
+  Status convene_host(const std::vector<int>& here) {
+    auto door = open_door(place_.secret, me_.host);
+    if (!door.is_ok()) return door.status();
+    auto convener = std::make_unique<Convener>(place_.secret, door.take(), nullptr);
+    convener->expect_only(here, nranks_, deadline_);
+    return Convener::start(std::move(convener));
+  }
+
   // The ranks of a host that is not the convener's get their segment from the first of them, as on a single host.
   bool meet_on_host(Lobby& lobby) {
     const Places places = places_of(lobby.roster(), nranks_, rank_);
     const std::vector<int>& here = places.ranks_here();
     const int head = here.front();
     if (head == rank_) {
-      if (Status started = start_convener(place_.secret, me_.host, nullptr); !started.is_ok()) {
+      if (Status started = convene_host(here); !started.is_ok()) {
         refuse(FailureKind::kSystem, started.message());
         return false;
       }
     }
     MeetingPlace there = place_;
     there.convener = lobby.roster()[static_cast<size_t>(head)];
-    const auto index = static_cast<int>(std::find(here.begin(), here.end(), rank_) - here.begin());
-    Joining local(there, index, static_cast<int>(here.size()), bytes_, deadline_, cancelled_, why_);
+    Joining local(there, head, rank_, nranks_, bytes_, deadline_, cancelled_, why_);
     std::optional<Lobby> of_host = local.run();
     if (!of_host) return false;
     lobby.set_segment(of_host->take_segment());
@@ -199,6 +205,7 @@ class Joining {
   }
 
   const MeetingPlace place_;
+  const std::optional<int> convener_rank_;
   const int rank_;
   const int nranks_;
   const size_t bytes_;
@@ -243,7 +250,9 @@ pycomms::Result<nccl_abi::UniqueId> create_unique_id() {
   MeetingPlace place = meeting_place(secret.value(), home.value());
   std::unique_ptr<RemoteDoor> remote = RemoteDoor::open(place.secret);
   if (remote != nullptr) place.convener.tcp = remote->address().encode();
-  PYCOMMS_RETURN_IF_ERROR(start_convener(place.secret, place.convener.host, std::move(remote)));
+  auto door = open_door(place.secret, place.convener.host);
+  if (!door.is_ok()) return door.status();
+  PYCOMMS_RETURN_IF_ERROR(Convener::start(std::make_unique<Convener>(place.secret, door.take(), std::move(remote))));
   return to_id(place);
 }
 
@@ -292,11 +301,13 @@ std::optional<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, si
                        "the unique id was not made by this library (or by another version of it)");
     return std::nullopt;
   }
-  return Joining(place, rank, nranks, bytes, deadline, cancelled, why).run();
+  const std::optional<int> convener = place.agenda != Bytes16{} ? std::optional(0) : std::nullopt;
+  return Joining(place, convener, rank, nranks, bytes, deadline, cancelled, why).run();
 }
 
-void Lobby::leave() {
-  static_cast<void>(tell(fd(), std::as_bytes(std::span(&kSettled, 1))));  // nobody there: nobody cares
+void Lobby::leave(const Failure& why) {
+  const Farewell farewell{why};
+  static_cast<void>(tell(fd(), std::as_bytes(std::span(&farewell, 1))));  // nobody there: nobody cares
   local_.reset();
   remote_.reset();
 }

@@ -87,7 +87,10 @@ Failure Communicator::join_now(const nccl_abi::UniqueId& id, int64_t timeout_ns)
   Failure why{};
   std::optional<Lobby> lobby = join(id, rank_, nranks_, bytes, deadline, cancelled_, why);
   secret_ = secret_of(id);
-  return lobby ? set_up(*lobby, deadline) : why;
+  if (!lobby) return why;
+  why = set_up(*lobby, deadline);
+  if (why.kind != FailureKind::kNone) lobby->leave(why);
+  return why;
 }
 
 // The connections themselves are made when they are first used.

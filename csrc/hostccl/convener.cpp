@@ -30,6 +30,12 @@ Failure blame(FailureKind kind, int rank, const std::string& what) {
   return failure;
 }
 
+// Who goes over what he has not read resets the connection: his last word is behind that error.
+ssize_t hear_last_word(int from, void* into, size_t bytes) {
+  const ssize_t got = recv(from, into, bytes, 0);
+  return got < 0 && errno == ECONNRESET ? recv(from, into, bytes, 0) : got;
+}
+
 }  // namespace
 
 Convener::Convener(const Bytes16& secret, net::Descriptor local, std::unique_ptr<RemoteDoor> remote)
@@ -38,6 +44,12 @@ Convener::Convener(const Bytes16& secret, net::Descriptor local, std::unique_ptr
 void Convener::expect(const std::vector<Whereabouts>& members, Deadline deadline) {
   for (const Whereabouts& member : members) expected_.emplace_back(member);
   nranks_ = static_cast<int>(members.size());
+  deadline_ = deadline;
+}
+
+void Convener::expect_only(std::vector<int> ranks, int nranks, Deadline deadline) {
+  only_ = std::move(ranks);
+  nranks_ = nranks;
   deadline_ = deadline;
 }
 
@@ -78,6 +90,10 @@ void Convener::wait_for_something() {
   if (!over_ && (fds[0].revents != 0 || fds[1].revents != 0)) let_in();
 }
 
+bool Convener::is_awaited(int rank) const {
+  return only_.empty() || std::find(only_.begin(), only_.end(), rank) != only_.end();
+}
+
 bool Convener::has_come(int rank) const {
   return std::any_of(guests_.begin(), guests_.end(), [rank](const Guest& g) { return g.rank() == rank; });
 }
@@ -106,17 +122,15 @@ void Convener::let_in() {
 void Convener::listen_to(size_t index) {
   Guest& guest = guests_[index];
   if (guest.owes_address) return hear_address(index);
-  if (guest.has_said_hello()) {
-    char word;
-    return hear_again(index, recv(guest.fd(), &word, sizeof(word), 0) > 0);
-  }
+  if (guest.has_said_hello()) return hear_farewell(index);
   auto* const into = reinterpret_cast<std::byte*>(&guest.request);
   const ssize_t got = recv(guest.fd(), into + guest.heard, sizeof(guest.request) - guest.heard, 0);
   if (got > 0) guest.heard += static_cast<size_t>(got);
   if (got > 0 && guest.is_remote() && !guest.has_said_hello()) return;  // the rest is on its way
   const JoinRequest& request = guest.request;
   const bool known = guest.has_said_hello() && net::equal_in_constant_time(request.secret, secret_) &&
-                     request.nranks > 0 && request.rank >= 0 && request.rank < request.nranks;
+                     request.nranks > 0 && request.rank >= 0 && request.rank < request.nranks &&
+                     is_awaited(request.rank);
   if (!known) return send_away(index);  // a stranger
   welcome(guest);
 }
@@ -125,24 +139,40 @@ void Convener::send_away(size_t index) { guests_.erase(guests_.begin() + static_
 
 void Convener::hear_address(size_t index) {
   Guest& guest = guests_[index];
-  Whereabouts& whereabouts = guest.request.whereabouts;
-  if (recv(guest.fd(), &whereabouts, sizeof(whereabouts), 0) != sizeof(whereabouts)) return hear_again(index, false);
+  Farewell instead{};
+  const ssize_t got = hear_last_word(guest.fd(), &instead, sizeof(instead));  // it is on this host: one whole message
+  if (refusal_) return send_away(index);
+  if (got != sizeof(Whereabouts)) return lose(guest, got == sizeof(instead) ? instead.why : Failure{});
+  std::memcpy(&guest.request.whereabouts, &instead, sizeof(Whereabouts));
   guest.owes_address = false;
   if (std::none_of(guests_.begin(), guests_.end(), [](const Guest& g) { return g.owes_address; })) send_roster();
 }
 
-// After its request a rank says one thing, that it is settled; otherwise it has gone.
-void Convener::hear_again(size_t index, bool spoke) {
+// After its request a rank says one thing, and goes.
+void Convener::hear_farewell(size_t index) {
   Guest& guest = guests_[index];
+  auto* const into = reinterpret_cast<std::byte*>(&guest.farewell);
+  // Read before anything else: a connection that is closed over what it has not read loses what it has sent.
+  const ssize_t got = hear_last_word(guest.fd(), into + guest.heard_last, sizeof(guest.farewell) - guest.heard_last);
   if (refusal_) return send_away(index);
-  if (spoke) {
-    guest.settled = true;
-  } else if (!guest.settled) {
-    return refuse_all(blame(FailureKind::kPeerDead, guest.rank(), "left while the communicator was being made"));
-  } else {
+  if (guest.settled) {
     send_away(index);
+  } else {
+    if (got <= 0) return lose(guest, {});
+    guest.heard_last += static_cast<size_t>(got);
+    if (guest.heard_last < sizeof(guest.farewell)) return;  // the rest is on its way
+    if (guest.farewell.why.kind != FailureKind::kNone) return lose(guest, guest.farewell.why);
+    guest.settled = true;
   }
   over_ = std::all_of(guests_.begin(), guests_.end(), [](const Guest& g) { return g.settled || g.rank() < 0; });
+}
+
+void Convener::lose(const Guest& guest, Failure why) {
+  if (why.kind != FailureKind::kNone) make_harmless(why, nranks_);
+  if (why.nranks > 0) return refuse_all(why);  // others are to blame
+  const std::string text = why.text;
+  refuse_all(blame(FailureKind::kPeerDead, guest.rank(),
+                   "left while the communicator was being made" + (text.empty() ? "" : " (" + text + ")")));
 }
 
 void Convener::welcome(Guest& guest) {
@@ -177,7 +207,7 @@ void Convener::welcome(Guest& guest) {
       std::count_if(guests_.begin(), guests_.end(), [&](const Guest& g) { return g.rank() == request.rank; });
   if (twins > 1) return refuse_all(blame(FailureKind::kMismatch, request.rank, "came twice"));
   const auto here = std::count_if(guests_.begin(), guests_.end(), [](const Guest& g) { return g.rank() >= 0; });
-  if (here == nranks_) hand_out();
+  if (here == awaited()) hand_out();
 }
 
 void Convener::hand_out() {
@@ -230,14 +260,14 @@ bool Convener::is_settled_with(int rank) const {
 
 void Convener::settle_with(int rank) {
   if (!is_settled_with(rank)) refused_.push_back(rank);
-  over_ = static_cast<int>(refused_.size()) >= nranks_;  // nobody is left to come
+  over_ = static_cast<int>(refused_.size()) >= awaited();  // nobody is left to come
 }
 
 Failure Convener::missing_ranks() const {
   Failure failure = make_failure(FailureKind::kTimeout, -1, "");
   std::string text;
   for (int rank = 0; rank < nranks_; ++rank) {
-    if (has_come(rank)) continue;
+    if (has_come(rank) || !is_awaited(rank)) continue;
     text += (text.empty() ? "" : ", ") + std::to_string(rank);
     add_rank(failure, rank);
   }

@@ -24,8 +24,11 @@ class Convener {
  public:
   // remote: null when it convenes the ranks of this host only.
   Convener(const Bytes16& secret, net::Descriptor local, std::unique_ptr<RemoteDoor> remote);
-  // Those who will come, by rank, where that is known: one that ends before it has come is noticed at once. Before start().
+  // Before start(), one of the two, where it is known who will come.
+  // All ranks, and where they are: one that ends before it has come is noticed at once.
   void expect(const std::vector<Whereabouts>& members, pycomms::Deadline deadline);
+  // Only these of the `nranks` ranks: those of a host.
+  void expect_only(std::vector<int> ranks, int nranks, pycomms::Deadline deadline);
 
   // Starts the thread, which owns the convener.
   static pycomms::Status start(std::unique_ptr<Convener> convener);
@@ -37,7 +40,9 @@ class Convener {
     JoinRequest request{};
     size_t heard = 0;           // bytes of it
     bool owes_address = false;  // on this host, and there are others
-    bool settled = false;       // sees all others
+    Farewell farewell{};
+    size_t heard_last = 0;  // bytes of that
+    bool settled = false;   // sees all others
 
     bool is_remote() const { return static_cast<bool>(remote); }
     int fd() const { return is_remote() ? remote.get() : local.get(); }
@@ -50,12 +55,15 @@ class Convener {
   void let_in();
   void listen_to(size_t index);
   void hear_address(size_t index);
-  void hear_again(size_t index, bool spoke);
+  void hear_farewell(size_t index);
+  void lose(const Guest& guest, Failure why);
   void welcome(Guest& guest);
   void hand_out();
   void send_roster();
   void send_away(size_t index);
   void look_after_expected();
+  int awaited() const { return only_.empty() ? nranks_ : static_cast<int>(only_.size()); }
+  bool is_awaited(int rank) const;
   bool has_come(int rank) const;
   bool is_settled_with(int rank) const;
   void settle_with(int rank);
@@ -67,8 +75,9 @@ class Convener {
   net::Descriptor local_;
   std::unique_ptr<RemoteDoor> remote_;
   std::vector<Guest> guests_;
-  std::vector<Lifeline> expected_;  // by rank; empty: it is not known who will come
-  int nranks_ = 0;
+  std::vector<Lifeline> expected_;    // by rank; empty: it is not known who will come
+  std::vector<int> only_;             // come here; empty: all
+  int nranks_ = 0;                    // of the communicator; 0: not known yet
   std::optional<JoinRequest> first_;  // of those who have come
   pycomms::Deadline deadline_;
   bool handed_out_ = false;  // from here on the ranks watch the deadline themselves

@@ -25,8 +25,8 @@ class Lobby {
   void set_roster(std::vector<Whereabouts> roster) { roster_ = std::move(roster); }
 
   int fd() const { return remote_ ? remote_.get() : local_.get(); }
-  // This rank sees all others, and will not come back.
-  void leave();
+  // This rank will not come back. why: kNone, it sees all others; else what the others should know.
+  void leave(const Failure& why = {});
   // Does not block. False when a rank has died since; `why` says which.
   bool all_well(int nranks, Failure& why) const;
 

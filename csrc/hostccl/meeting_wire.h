@@ -55,10 +55,13 @@ struct JoinReply {
   Failure failure;
 };
 
-static_assert(std::is_trivially_copyable_v<MeetingPlace> && std::is_trivially_copyable_v<JoinRequest> &&
-              std::is_trivially_copyable_v<JoinReply>);
+// The last word of a rank to its convener. The end of a connection alone would name the wrong one: who has seen a member die
+// may leave before the kernel has closed the connection of the dead.
+struct Farewell {
+  Failure why;  // kNone: it sees all others
+};
 
-// A rank that sees all others says this, once, and goes.
-inline constexpr char kSettled = 1;
+static_assert(std::is_trivially_copyable_v<MeetingPlace> && std::is_trivially_copyable_v<JoinRequest> &&
+              std::is_trivially_copyable_v<JoinReply> && std::is_trivially_copyable_v<Farewell>);
 
 }  // namespace hostccl

@@ -13,9 +13,14 @@
 
 #include "base/clock.h"
 #include "check.h"
+#include "hostccl/doors.h"
 #include "hostccl/hostccl.h"
+#include "hostccl/layout.h"
+#include "hostccl/meeting_talk.h"
 #include "hostccl/nccl_abi_newer.h"
+#include "hostccl/places.h"
 #include "hostccl/residence.h"
+#include "hostccl/segment.h"
 #include "hostccl_world.h"
 
 extern "C" {
@@ -113,6 +118,49 @@ struct Bystander {
   }
 };
 
+const std::atomic<bool> kNotCancelled{false};
+
+// A rank that talks to the convener without a communicator.
+class Visitor {
+ public:
+  Visitor(const UniqueId& id, int rank, int nranks) {
+    MeetingPlace place;
+    std::memcpy(&place, id.internal, sizeof(place));
+    auto socket = knock_at_door(place.secret, place.convener.host);
+    CHECK(socket.is_ok());
+    socket_ = socket.take();
+    const JoinRequest request{place.secret,       place.agenda, rank,          nranks, Layout(nranks).total_bytes(),
+                              reduces_by_hosts(), kPatience,    place.convener};
+    CHECK(tell(socket_.get(), std::as_bytes(std::span(&request, 1))));
+  }
+
+  JoinReply hear_reply() {
+    JoinReply reply{};
+    CHECK(hear(socket_.get(), reply, segment_, pycomms::Deadline::after(kPatience), kNotCancelled) == Heard::kAll);
+    return reply;
+  }
+  // When it has been welcomed: present in the segment until the process is killed, which owns nothing else of it.
+  [[noreturn]] void die_when_told(int rank, int nranks, int told) {
+    alarm(50);
+    auto mapping = pycomms::SharedMapping::map(segment_);
+    if (!mapping.is_ok()) _exit(3);
+    Segment segment(mapping.take(), Places(nranks), rank);
+    auto life = LifeHold::take(segment.mine().life);
+    if (!life.is_ok()) _exit(4);
+    segment.mine().pid.store(getpid(), std::memory_order_relaxed);
+    segment.mine().presence.store(Presence::kPresent, std::memory_order_seq_cst);
+    segment.ring_all();
+    char word = 0;
+    if (read(told, &word, 1) != 1) _exit(5);
+    kill(getpid(), SIGKILL);
+    for (;;) pause();
+  }
+
+ private:
+  pycomms::Fd socket_;
+  pycomms::Fd segment_;
+};
+
 }  // namespace
 
 TEST(an_address_is_read_as_it_was_written_and_nothing_else_is) {
@@ -192,6 +240,43 @@ TEST(a_member_that_dies_while_the_others_wait_for_it_is_named) {
   CHECK_EQ(end_of(comm), kRemoteError);
   CHECK(failure_of(comm).kind == FailureKind::kPeerDead && names(failure_of(comm), 1));
   CHECK_EQ(ncclCommAbort(comm), kSuccess);
+}
+
+// The kernel tells of a death by the shared memory before it closes the connections of the dead: here they stay open.
+TEST(who_leaves_because_of_a_death_is_not_taken_for_the_dead) {
+  UniqueId id;
+  CHECK_EQ(ncclGetUniqueId(&id), kSuccess);
+  CommHandle comm = begin_joining(id, 1, 3);
+  Visitor witness(id, 0, 3);
+  Visitor victim(id, 2, 3);
+  CHECK_EQ(witness.hear_reply().ok, 1);
+  CHECK_EQ(victim.hear_reply().ok, 1);
+  int ends[2];
+  CHECK_EQ(pipe(ends), 0);
+  const pid_t pid = fork();
+  if (pid == 0) victim.die_when_told(2, 3, ends[0]);
+  CHECK_EQ(write(ends[1], "x", 1), 1);
+  CHECK_EQ(waitpid(pid, nullptr, 0), pid);
+  CHECK_EQ(end_of(comm), kRemoteError);
+  const Failure told = witness.hear_reply().failure;
+  for (const Failure& failure : {failure_of(comm), told}) {
+    CHECK(failure.kind == FailureKind::kPeerDead);
+    CHECK(names(failure, 2) && failure.nranks == 1);
+  }
+  CHECK_EQ(ncclCommAbort(comm), kSuccess);
+  for (const int end : ends) close(end);
+}
+
+TEST(who_leaves_for_a_reason_of_its_own_says_it) {
+  UniqueId id;
+  CHECK_EQ(ncclGetUniqueId(&id), kSuccess);
+  Visitor witness(id, 0, 2);
+  CommHandle comm = begin_joining(id, 1, 2);
+  CHECK_EQ(witness.hear_reply().ok, 1);
+  CHECK_EQ(ncclCommAbort(comm), kSuccess);
+  const Failure told = witness.hear_reply().failure;
+  CHECK(told.kind == FailureKind::kPeerDead && names(told, 1) && told.nranks == 1);
+  CHECK(std::strstr(told.text, "aborted") != nullptr);
 }
 
 TEST(a_convener_that_dies_before_it_opens_is_named) {
