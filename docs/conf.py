@@ -48,6 +48,10 @@ napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 
+linkcheck_timeout = 20  # seconds for one try
+linkcheck_retries = 2
+linkcheck_report_timeouts_as_broken = True
+
 PAGES_OF = {
     ROOT / "CHANGELOG.md": "/project/changes.md",
     ROOT / "CONTRIBUTING.md": "/project/contributing.md",
