@@ -14,7 +14,7 @@ VARIANTS := plain asan tsan
 say = @printf '\n== %s\n'
 
 .PHONY: help setup demo test lint unit cpp-test $(VARIANTS) multirank ft chaos chaos-tests mutations multihost emulator cuda gpu upstream-part upstream \
-        bench docs site doc-programs proto sdist wheel format tidy clean
+        bench docs site links doc-programs proto sdist wheel format tidy clean
 .NOTPARALLEL:
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make bench      us, gloo and the MPIs, interleaved"
 	@echo "make docs       the generated page and picture of docs/"
 	@echo "make site       the documentation as a site, in out/site"
+	@echo "make links      links of the documentation to other sites (needs the internet)"
 	@echo "make doc-programs  what the pages show: programs and commands"
 	@echo "make proto      what members and coordinator say, after a change of messages.proto"
 	@echo "make sdist      the source distribution, in dist"
@@ -147,6 +148,12 @@ site: setup
 	$(say) "the documentation, to out/site"
 	$(PIP) install -r docs/requirements.txt
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet -d out/site-cache docs out/site
+
+# Not part of make test: other sites are not ours, and may be down.
+links: setup
+	$(say) "links to other sites; what came is in out/links/output.txt"
+	$(PIP) install -r docs/requirements.txt
+	$(PY) -m sphinx --builder linkcheck --keep-going --quiet -d out/site-cache docs out/links
 
 proto: setup
 	$(PY) -m tests.ft.wire.generate

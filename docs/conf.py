@@ -4,6 +4,7 @@ in _toc.yml, and the reference is made from docstrings and from the headers of l
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -47,10 +48,15 @@ napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 
+linkcheck_timeout = 20  # seconds for one try
+linkcheck_retries = 2
+linkcheck_report_timeouts_as_broken = True
+
 PAGES_OF = {
     ROOT / "CHANGELOG.md": "/project/changes.md",
     ROOT / "CONTRIBUTING.md": "/project/contributing.md",
     ROOT / "bench" / "README.md": "/project/benchmarks.md",
+    ROOT / "examples" / "README.md": "/project/examples.md",
     ROOT / "launch" / "README.md": "/launch.md",
 }
 """What lies outside of docs/ and is a page of the site."""
@@ -59,7 +65,9 @@ _LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def point_at_pages(text: str, folder: Path) -> str:
-    """Links out of docs/ lead to the site's own page, if there is one; those to a folder become its name."""
+    """Links out of docs/ lead to the site's own page, if there is one; those to a folder become its name, and those to
+    a file lead to it from the root of the site, wherever the text is included. folder: that of the text.
+    """
 
     def replace(link: re.Match[str]) -> str:
         words, path, anchor = link[1], link[2], link[3] or ""
@@ -71,7 +79,7 @@ def point_at_pages(text: str, folder: Path) -> str:
         if target.is_dir():
             name = f"`{target.relative_to(ROOT).as_posix()}`"
             return name if words.strip("`") in (name.strip("`"), f"{name.strip('`')}/") else f"{words} ({name})"
-        return link[0]
+        return f"[{words}](/{os.path.relpath(target, HERE)}{anchor})"
 
     return _LINK.sub(replace, text)
 

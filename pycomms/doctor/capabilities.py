@@ -230,7 +230,7 @@ CAPABILITIES = (
         what="`process_group.from_mpi()`: under mpirun",
         needs=(EXTENSION, _package("mpi4py", "mpi4py", "mpi")),
         otherwise="torchrun, Slurm, Kubernetes, `pycomms run`",
-        page="launch.md",
+        page="howto/mpirun.md",
     ),
     Capability(
         name="gpu_tensors",

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 _SHARED_MEMORY = Path("/dev/shm")
@@ -40,13 +41,20 @@ def make_private(folder: Path) -> None:
         raise PermissionError(f"{folder} belongs to another user")
 
 
+def _in_folders(base: Path) -> Iterator[Path]:
+    """What lies in the folders of jobs."""
+    for folder in base.iterdir():
+        with contextlib.suppress(OSError):  # it is a file, or is gone: all ranks of a job clean up at the same time
+            yield from folder.iterdir()
+
+
 def clean_up(base: Path, now: float | None = None) -> None:
     """Removes files of processes that have ended a day ago and more, and the oldest when there are too many."""
     moment = time.time() if now is None else now
     space = os.statvfs(base)
     room = space.f_blocks * space.f_frsize * KEEP_SHARE
     found: list[tuple[float, Path, int]] = []
-    for path in base.glob("*/*"):
+    for path in _in_folders(base):
         pid = _PID.search(path.name)
         if pid is None or Path("/proc", pid.group(1)).exists() or path.parent.is_symlink():
             continue

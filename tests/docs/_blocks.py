@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = tuple(sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]))
+PAGES = tuple(sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]))
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

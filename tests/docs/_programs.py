@@ -319,9 +319,17 @@ PROGRAMS = (
         instead={"until=1_000": "until=4"},
         prints=("slot 1 is behind step 4",),
     ),
+    Program(page="docs/howto/one_host.md", parts=(0,), ranks=3, prints=("epoch 4: loss 0.0",)),
+    Program(
+        page="docs/howto/windows.md",
+        parts=(0,),
+        ranks=3,
+        instead={"100_000": "1_000"},
+        prints=("pi is 3.1416", "rank 2 has done"),
+    ),
     Program(
         page="docs/launch.md",
-        parts=("from pathlib import Path\nPath('server.py').write_text('print(\"served\", flush=True)')", 1),
+        parts=("from pathlib import Path\nPath('server.py').write_text('print(\"served\", flush=True)')", 0),
         by=By.ITSELF,
         needs=Needs.HOSTS,
         instead={'["python"': "[__import__('sys').executable"},
@@ -362,6 +370,7 @@ PROGRAMS = (
 )
 
 ELSEWHERE = {
-    ("docs/flight_recorder.md", 0): "a job that hangs: test_the_job_that_hangs",
-    ("docs/launch.md", 0): "under mpirun: tests/multirank/test_mpi.py, with examples/all_reduce_mpi.py",
+    ("docs/flight_recorder.md", 0): "a job that hangs: test_jobs_that_hang",
+    ("docs/howto/find_a_hang.md", 0): "a job that hangs: test_jobs_that_hang",
+    ("docs/howto/mpirun.md", 0): "under mpirun: tests/multirank/test_mpi.py, with examples/all_reduce_mpi.py",
 }

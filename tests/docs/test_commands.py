@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from pycomms.chaos._plans import plan_of
 from tests.docs._blocks import PAGES, ROOT, blocks, name_of
 
-OURS = re.compile(r"^(?:\$ )?(?:\S+=\S+ )*(?P<words>(?:pycomms|python -m (?:pycomms|bench|tests|launch)\S*|make) .*)$")
+# What the agent prints begins with "pycomms run:".
+OURS = re.compile(
+    r"^(?:\$ )?(?:\S+=\S+ )*(?P<words>(?:pycomms(?! run:)|python -m (?:pycomms|bench|tests|launch)\S*|make) .*)$"
+)
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 NOTHING_IS_BEHIND = "--"  # of a command: another one
 
@@ -66,6 +70,14 @@ def complaint(line: str) -> str:
 def test_commands_are_such_as_there_are(page: Path) -> None:
     wrong = {line: complaint(line) for line in commands(name_of(page))}
     assert not {line: why for line, why in wrong.items() if why}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_plans_of_faults_make_sense(page: Path, tmp_path: Path) -> None:
+    for text in blocks(name_of(page), "toml"):
+        plan = tmp_path / "plan.toml"
+        plan.write_text(text)
+        assert plan_of(plan).faults
 
 
 def test_commands_are_found() -> None:

@@ -44,6 +44,21 @@ def environment(python: str) -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON_EXEC": python, "PYTHONPATH": str(ROOT)}
 
 
+def run(by: By, ranks: int, python: str, script: Path, limit_s: int = LIMIT_S) -> str:
+    """What a program has printed that ends well; it runs in its folder."""
+    done = subprocess.run(
+        [*command(by, ranks, python), str(script)],
+        cwd=script.parent,
+        env=environment(python),
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
 @pytest.mark.timeout(BUILDING_S + 30)
 @pytest.mark.parametrize("program", [pytest.param(one, marks=marks(one), id=str(one)) for one in PROGRAMS])
 def test_the_code_of_a_page(program: Program, warm_python: str, tmp_path: Path) -> None:
@@ -53,30 +68,44 @@ def test_the_code_of_a_page(program: Program, warm_python: str, tmp_path: Path) 
     python = sys.executable if program.needs is Needs.CUDA_13 else warm_python  # the emulator comes before torch
     script = tmp_path / "program.py"
     script.write_text(program.text())
-    done = subprocess.run(
-        [*command(program.by, program.ranks, python), str(script)],
-        cwd=tmp_path,
-        env=environment(python),
-        capture_output=True,
-        text=True,
-        timeout=BUILDING_S if program.needs is Needs.CUDA_13 else LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    limit_s = BUILDING_S if program.needs is Needs.CUDA_13 else LIMIT_S
+    said = run(program.by, program.ranks, python, script, limit_s)
     for words in program.prints:
-        assert words in done.stdout
+        assert words in said
+
+
+@pytest.mark.needs_torch("2.14", "sessions")
+def test_the_change_that_survives_failures(warm_python: str, tmp_path: Path) -> None:
+    """Of the program of docs/howto/one_host.md it makes one that trains under pycomms run."""
+    (change,) = blocks("docs/howto/survive_failures.md", "diff")
+    lines = change.splitlines(keepends=True)
+    before, after = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+    assert before == blocks("docs/howto/one_host.md", "python")[0]
+    script = tmp_path / "train.py"
+    script.write_text(after.replace("15_000", "6").replace("5_000", "6"))
+    assert "step 6: loss" in run(By.RUN, 2, warm_python, script)
 
 
 def test_no_block_is_left_out() -> None:
     shown = {(name_of(page), number) for page in PAGES for number in range(len(blocks(name_of(page), "python")))}
-    run = [(program.page, number) for program in PROGRAMS for number in program.blocks]
-    assert sorted([*run, *ELSEWHERE]) == sorted(shown)
+    tried = [(program.page, number) for program in PROGRAMS for number in program.blocks]
+    assert sorted([*tried, *ELSEWHERE]) == sorted(shown)
 
 
-def test_the_job_that_hangs(warm_python: str, tmp_path: Path) -> None:
-    """docs/flight_recorder.md begins with it: the analyzer names the rank and the line."""
+@pytest.mark.parametrize(
+    "page, verdict, lines",
+    [
+        ("docs/flight_recorder.md", "MISSING_RANK", (13, 17)),
+        pytest.param(
+            *("docs/howto/find_a_hang.md", "OP_MISMATCH", (13, 15)),
+            marks=pytest.mark.needs_torch("2.14", "flight_recorder.attach()"),
+        ),
+    ],
+)
+def test_jobs_that_hang(page: str, verdict: str, lines: tuple[int, int], warm_python: str, tmp_path: Path) -> None:
+    """The analyzer names the rank and the lines."""
     script, records = tmp_path / "train.py", tmp_path / "records"
-    script.write_text(blocks("docs/flight_recorder.md", "python")[0])
+    script.write_text(blocks(page, "python")[0])
     job = subprocess.Popen(
         [*command(By.TORCHRUN, 3, warm_python), str(script)],
         cwd=tmp_path,
@@ -92,9 +121,8 @@ def test_the_job_that_hangs(warm_python: str, tmp_path: Path) -> None:
             analyze = [sys.executable, "-m", "pycomms", "fr", "analyze", str(records)]
             done = subprocess.run(analyze, capture_output=True, text=True, timeout=LIMIT_S, check=False)
             said = done.stdout + done.stderr
-        assert "MISSING_RANK" in said
-        assert "train.py:13" in said
-        assert "train.py:17" in said
+        assert verdict in said
+        assert all(f"train.py:{line}" in said for line in lines)
     finally:
         job.terminate()
         job.wait(LIMIT_S)

@@ -44,6 +44,32 @@ def test_old_files_of_dead_processes_go(tmp_path: Path) -> None:
     assert stranger.exists()
 
 
+def test_folders_that_another_rank_removes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1e9
+    old = _file(tmp_path / "a", f"rank0.{_NOBODY}.ring", _places.KEEP_SECONDS + 1, now)
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "zero").write_text("a file among the folders")
+    scandir, listdir = os.scandir, os.listdir
+
+    def meanwhile(folder: str | Path) -> None:
+        if Path(folder) == tmp_path / "gone" and Path(folder).exists():
+            Path(folder).rmdir()
+
+    def scan(folder: str | Path) -> object:
+        meanwhile(folder)
+        return scandir(folder)
+
+    def names(folder: str | Path) -> list[str]:
+        meanwhile(folder)
+        return listdir(folder)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    monkeypatch.setattr(os, "listdir", names)
+    _places.clean_up(tmp_path, now)
+    assert not old.exists()
+    assert not (tmp_path / "gone").exists()
+
+
 def test_what_a_link_leads_to_is_left_alone(tmp_path: Path) -> None:
     now = 1e9
     elsewhere = _file(tmp_path / "elsewhere" / "a", f"rank0.{_NOBODY}.ring", _places.KEEP_SECONDS + 1, now)

@@ -1,4 +1,4 @@
-"""The workflow in docs/chaos.md: whole YAML, and command lines that pycomms understands."""
+"""The workflow in docs/howto/prove_with_chaos.md: whole YAML, and command lines that pycomms understands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pycomms.ft.run.arguments import parser_of
 
 yaml = pytest.importorskip("yaml")
 
-DOCS = Path(__file__).parents[3] / "docs" / "chaos.md"
+DOCS = Path(__file__).parents[3] / "docs" / "howto" / "prove_with_chaos.md"
 
 
 @pytest.fixture(scope="module")
