@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -40,11 +41,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "nccl2_only(reason): a promise that only our backend makes; gloo is not asked")
     config.addinivalue_line("markers", "needs_torch(version, what): what older torch has not")
+    _heed_signals()
     config.stash[CHECKED] = Counter()
     config.stash[FIGURES] = []
     # Processes that tests kill leave the files of their flight recorder behind.
     if "PYCOMMS_FR_DIR" not in os.environ:
         config.stash[RECORDS] = os.environ["PYCOMMS_FR_DIR"] = tempfile.mkdtemp(prefix="pycomms-fr-", dir="/dev/shm")
+
+
+def _heed_signals() -> None:
+    """A shell has what it starts in the background ignore these, and children would inherit it: tests send them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)

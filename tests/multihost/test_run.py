@@ -88,10 +88,13 @@ def test_wrong_options(arguments: list[str], said: str) -> None:
 def test_a_signal_ends_the_job(number: signal.Signals, status: int) -> None:
     argv = [sys.executable, "-m", "launch.netns", "run", "--hosts", "2", "--", "sh", "-c", "echo up; exec sleep 1000"]
     with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:
-        assert program.stdout is not None
-        begun = time.monotonic()
-        assert "up" in program.stdout.readline()
-        os.kill(program.pid, number)
-        assert program.wait(PATIENCE_S) == status
-        assert time.monotonic() - begun < PATIENCE_S
+        try:
+            assert program.stdout is not None
+            begun = time.monotonic()
+            assert "up" in program.stdout.readline()
+            os.kill(program.pid, number)
+            assert program.wait(PATIENCE_S) == status
+            assert time.monotonic() - begun < PATIENCE_S
+        finally:
+            program.kill()
     assert [name for name in clusters() if name.pid == program.pid] == []
