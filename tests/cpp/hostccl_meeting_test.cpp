@@ -1,5 +1,6 @@
 // Ranks that meet without a unique id from anybody, and communicators made of others: nobody waits for the dead.
 
+#include <linux/futex.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -139,21 +140,15 @@ class Visitor {
     CHECK(hear(socket_.get(), reply, segment_, pycomms::Deadline::after(kPatience), kNotCancelled) == Heard::kAll);
     return reply;
   }
-  // When it has been welcomed: present in the segment until the process is killed, which owns nothing else of it.
-  [[noreturn]] void die_when_told(int rank, int nranks, int told) {
-    alarm(50);
+  // When it has been welcomed: writes into the segment what the kernel would if this rank were killed.
+  void die(int rank, int nranks) {
     auto mapping = pycomms::SharedMapping::map(segment_);
-    if (!mapping.is_ok()) _exit(3);
+    CHECK(mapping.is_ok());
     Segment segment(mapping.take(), Places(nranks), rank);
-    auto life = LifeHold::take(segment.mine().life);
-    if (!life.is_ok()) _exit(4);
     segment.mine().pid.store(getpid(), std::memory_order_relaxed);
     segment.mine().presence.store(Presence::kPresent, std::memory_order_seq_cst);
+    segment.mine().life.word.store(FUTEX_OWNER_DIED, std::memory_order_seq_cst);
     segment.ring_all();
-    char word = 0;
-    if (read(told, &word, 1) != 1) _exit(5);
-    kill(getpid(), SIGKILL);
-    for (;;) pause();
   }
 
  private:
@@ -251,12 +246,7 @@ TEST(who_leaves_because_of_a_death_is_not_taken_for_the_dead) {
   Visitor victim(id, 2, 3);
   CHECK_EQ(witness.hear_reply().ok, 1);
   CHECK_EQ(victim.hear_reply().ok, 1);
-  int ends[2];
-  CHECK_EQ(pipe(ends), 0);
-  const pid_t pid = fork();
-  if (pid == 0) victim.die_when_told(2, 3, ends[0]);
-  CHECK_EQ(write(ends[1], "x", 1), 1);
-  CHECK_EQ(waitpid(pid, nullptr, 0), pid);
+  victim.die(2, 3);
   CHECK_EQ(end_of(comm), kRemoteError);
   const Failure told = witness.hear_reply().failure;
   for (const Failure& failure : {failure_of(comm), told}) {
@@ -264,7 +254,6 @@ TEST(who_leaves_because_of_a_death_is_not_taken_for_the_dead) {
     CHECK(names(failure, 2) && failure.nranks == 1);
   }
   CHECK_EQ(ncclCommAbort(comm), kSuccess);
-  for (const int end : ends) close(end);
 }
 
 TEST(who_leaves_for_a_reason_of_its_own_says_it) {
