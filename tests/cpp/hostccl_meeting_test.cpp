@@ -1,6 +1,5 @@
 // Ranks that meet without a unique id from anybody, and communicators made of others: nobody waits for the dead.
 
-#include <linux/futex.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,14 +13,10 @@
 
 #include "base/clock.h"
 #include "check.h"
-#include "hostccl/doors.h"
 #include "hostccl/hostccl.h"
-#include "hostccl/layout.h"
-#include "hostccl/meeting_talk.h"
 #include "hostccl/nccl_abi_newer.h"
-#include "hostccl/places.h"
 #include "hostccl/residence.h"
-#include "hostccl/segment.h"
+#include "hostccl_joining.h"
 #include "hostccl_world.h"
 
 extern "C" {
@@ -35,50 +30,23 @@ Result ncclCommGrow(CommHandle comm, int nranks, const UniqueId* id, int rank, C
 
 using namespace nccl_abi;
 using namespace hostccl;
+using hostccl_test::begin_joining;
+using hostccl_test::end_of;
 using hostccl_test::expect;
 using hostccl_test::expect_success;
 using hostccl_test::failure_of;
+using hostccl_test::kPatience;
+using hostccl_test::meeting;
+using hostccl_test::my_address;
 using hostccl_test::names;
 using hostccl_test::run_world;
 
 namespace {
 
-constexpr int64_t kPatience = 20 * pycomms::kSecond;
-
-std::string my_address() {
-  char text[kAddressBytes];
-  CHECK_EQ(hostcclAddress(text, sizeof(text)), kSuccess);
-  return text;
-}
-
-UniqueId meeting(const std::string& address, const char* secret, const char* agenda = "all of us") {
-  UniqueId id;
-  CHECK_EQ(hostcclMeetingId(address.c_str(), secret, agenda, &id), kSuccess);
-  return id;
-}
-
 void convene_all(const UniqueId& id, const std::vector<std::string>& addresses, int64_t timeout = kPatience) {
   std::vector<const char*> texts;
   for (const std::string& address : addresses) texts.push_back(address.c_str());
   CHECK_EQ(hostcclConvene(&id, texts.data(), static_cast<int>(texts.size()), timeout), kSuccess);
-}
-
-CommHandle begin_joining(const UniqueId& id, int rank, int nranks, int64_t timeout = kPatience) {
-  Config config;
-  config.blocking = 0;
-  CommHandle comm = nullptr;
-  hostcclSetInitTimeout(timeout);
-  CHECK_EQ(ncclCommInitRankConfig(&comm, nranks, id, rank, &config), kInProgress);
-  return comm;
-}
-
-Result end_of(CommHandle comm) {
-  Result state = kInProgress;
-  while (state == kInProgress) {
-    CHECK_EQ(ncclCommGetAsyncError(comm, &state), kSuccess);
-    std::this_thread::yield();
-  }
-  return state;
 }
 
 float sum_of_ones(CommHandle comm) {
@@ -117,43 +85,6 @@ struct Bystander {
     waitpid(pid, nullptr, 0);
     pid = -1;
   }
-};
-
-const std::atomic<bool> kNotCancelled{false};
-
-// A rank that talks to the convener without a communicator.
-class Visitor {
- public:
-  Visitor(const UniqueId& id, int rank, int nranks) {
-    MeetingPlace place;
-    std::memcpy(&place, id.internal, sizeof(place));
-    auto socket = knock_at_door(place.secret, place.convener.host);
-    CHECK(socket.is_ok());
-    socket_ = socket.take();
-    const JoinRequest request{place.secret,       place.agenda, rank,          nranks, Layout(nranks).total_bytes(),
-                              reduces_by_hosts(), kPatience,    place.convener};
-    CHECK(tell(socket_.get(), std::as_bytes(std::span(&request, 1))));
-  }
-
-  JoinReply hear_reply() {
-    JoinReply reply{};
-    CHECK(hear(socket_.get(), reply, segment_, pycomms::Deadline::after(kPatience), kNotCancelled) == Heard::kAll);
-    return reply;
-  }
-  // When it has been welcomed: writes into the segment what the kernel would if this rank were killed.
-  void die(int rank, int nranks) {
-    auto mapping = pycomms::SharedMapping::map(segment_);
-    CHECK(mapping.is_ok());
-    Segment segment(mapping.take(), Places(nranks), rank);
-    segment.mine().pid.store(getpid(), std::memory_order_relaxed);
-    segment.mine().presence.store(Presence::kPresent, std::memory_order_seq_cst);
-    segment.mine().life.word.store(FUTEX_OWNER_DIED, std::memory_order_seq_cst);
-    segment.ring_all();
-  }
-
- private:
-  pycomms::Fd socket_;
-  pycomms::Fd segment_;
 };
 
 }  // namespace
@@ -235,37 +166,6 @@ TEST(a_member_that_dies_while_the_others_wait_for_it_is_named) {
   CHECK_EQ(end_of(comm), kRemoteError);
   CHECK(failure_of(comm).kind == FailureKind::kPeerDead && names(failure_of(comm), 1));
   CHECK_EQ(ncclCommAbort(comm), kSuccess);
-}
-
-// The kernel tells of a death by the shared memory before it closes the connections of the dead: here they stay open.
-TEST(who_leaves_because_of_a_death_is_not_taken_for_the_dead) {
-  UniqueId id;
-  CHECK_EQ(ncclGetUniqueId(&id), kSuccess);
-  CommHandle comm = begin_joining(id, 1, 3);
-  Visitor witness(id, 0, 3);
-  Visitor victim(id, 2, 3);
-  CHECK_EQ(witness.hear_reply().ok, 1);
-  CHECK_EQ(victim.hear_reply().ok, 1);
-  victim.die(2, 3);
-  CHECK_EQ(end_of(comm), kRemoteError);
-  const Failure told = witness.hear_reply().failure;
-  for (const Failure& failure : {failure_of(comm), told}) {
-    CHECK(failure.kind == FailureKind::kPeerDead);
-    CHECK(names(failure, 2) && failure.nranks == 1);
-  }
-  CHECK_EQ(ncclCommAbort(comm), kSuccess);
-}
-
-TEST(who_leaves_for_a_reason_of_its_own_says_it) {
-  UniqueId id;
-  CHECK_EQ(ncclGetUniqueId(&id), kSuccess);
-  Visitor witness(id, 0, 2);
-  CommHandle comm = begin_joining(id, 1, 2);
-  CHECK_EQ(witness.hear_reply().ok, 1);
-  CHECK_EQ(ncclCommAbort(comm), kSuccess);
-  const Failure told = witness.hear_reply().failure;
-  CHECK(told.kind == FailureKind::kPeerDead && names(told, 1) && told.nranks == 1);
-  CHECK(std::strstr(told.text, "aborted") != nullptr);
 }
 
 TEST(a_convener_that_dies_before_it_opens_is_named) {
