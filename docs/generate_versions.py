@@ -1,8 +1,8 @@
-"""Writes docs/versions.md, what needs what: python docs/generate_versions.py [--check] [--take doctor.json]
+"""Writes docs/versions.md, what needs what: python docs/generate_versions.py [--check] [--take result.json]
 
 From the table in pycomms/doctor/capabilities.py and from docs/versions.json, in which --take keeps what
-`pycomms doctor --json` has found with one torch. With --check nothing is written, and the exit status says whether the
-page is up to date.
+`python -m tests.matrix` has found with one torch. With --check nothing is written, and the exit status says whether
+the page is up to date.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypedDict
 
 from pycomms.doctor.capabilities import ANY_NCCL, CAPABILITIES, EXTENSION, Capability
 
@@ -30,20 +30,58 @@ has found with that torch from PyPI, and the NCCL that comes with it. GPUs, Pyth
 them, for they are not torch's.
 
 """
-END = "\nThis page is made by `make docs` from `pycomms/doctor/capabilities.py` and `docs/versions.json`.\n"
+TESTS = """
+## Tests passed
 
-Missing: TypeAlias = Mapping[str, Sequence[str]]
-"""Of each capability by name, the needs that are not met."""
+`python -m tests.matrix torch==2.14.1` runs in a fresh clone what a newcomer with that torch runs: `make setup`, `make
+demo` and `make test`. Each cell is the number of tests that passed; what did not apply is said with the number that was
+skipped (most need something of a newer torch; each says what), and a failure would be said too.
+
+"""
+END = """
+This page is made by `make docs` from `pycomms/doctor/capabilities.py` and `docs/versions.json`.
+"""
 
 
-def page(found: Mapping[str, Missing]) -> str:
+class Result(TypedDict):
+    """Of one torch."""
+
+    missing: dict[str, list[str]]  # of each capability by name, the needs that are not met
+    where: str  # interpreter and machine
+    took: dict[str, int]  # seconds by target of make
+    steps: dict[str, dict[str, int]]  # of make test: passed, failed, skipped
+
+
+def page(found: Mapping[str, Result]) -> str:
     """found: by version of torch."""
-    titles = ["", "needs", *(f"torch {version}" for version in found), "without it"]
-    rows = [titles, ["---"] * len(titles), *(_cells(one, list(found.values())) for one in CAPABILITIES)]
-    return INTRODUCTION + "".join(f"| {' | '.join(cells)} |\n" for cells in rows) + END
+    versions = [f"torch {version}" for version in found]
+    missing = [one["missing"] for one in found.values()]
+    capabilities = _table(["", "needs", *versions, "without it"], [_cells(one, missing) for one in CAPABILITIES])
+    names = list(dict.fromkeys(name for one in found.values() for name in one["steps"]))
+    rows = [[name, *(_count(one["steps"].get(name)) for one in found.values())] for name in names]
+    rows += [
+        [f"`make {target}`", *(f"{one['took'][target]} s" for one in found.values())]
+        for target in ("setup", "demo", "test")
+    ]
+    rows.append(["with", *(one["where"] for one in found.values())])
+    return INTRODUCTION + capabilities + TESTS + _table(["", *versions], rows) + END
 
 
-def _cells(one: Capability, found: Sequence[Missing]) -> list[str]:
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _count(count: Mapping[str, int] | None) -> str:
+    if count is None:
+        return "not run"
+    text = f"{count['passed']:,}"
+    if count["failed"]:
+        text += f", **{count['failed']} failed**"
+    return text + (f" ({count['skipped']} skipped)" if count["skipped"] else "")
+
+
+def _cells(one: Capability, found: Sequence[Mapping[str, Sequence[str]]]) -> list[str]:
     needs = [need.text for need in one.needs if need is not EXTENSION]
     if one.needs[-1].text.startswith("NCCL "):  # which says more than that there is one
         needs = [text for text in needs if text != ANY_NCCL.text or text == needs[-1]]
@@ -59,14 +97,19 @@ def _verdict(missing: Sequence[str] | None) -> str:
     return f"no: {', '.join(lacks)}" if lacks else "yes"
 
 
-def take(found: Mapping[str, Missing], doctor: Path) -> dict[str, Missing]:
-    """With what a run of the doctor has found; newer versions come first."""
-    said = json.loads(doctor.read_text())
-    capabilities = said["capabilities"]
-    if any(one["available"] is None for one in capabilities.values()):
-        raise SystemExit(f"{doctor}: torch and the extension did not work there")
-    taken = {name: one["missing"] for name, one in capabilities.items()}
-    more = {**found, said["torch"].partition("+")[0]: taken}
+def take(found: Mapping[str, Result], result: Path) -> dict[str, Result]:
+    """With what a run of tests.matrix has found; newer versions come first."""
+    said = json.loads(result.read_text())
+    doctor = said["doctor"]
+    if any(one["available"] is None for one in doctor["capabilities"].values()):
+        raise SystemExit(f"{result}: torch and the extension did not work there")
+    taken: Result = {
+        "missing": {name: one["missing"] for name, one in doctor["capabilities"].items()},
+        "where": said["where"],
+        "took": {target: one["seconds"] for target, one in said["took"].items()},
+        "steps": said["steps"],
+    }
+    more = {**found, doctor["torch"].partition("+")[0]: taken}
     newest_first = sorted(more, key=lambda version: [*map(int, re.findall(r"\d+", version))], reverse=True)
     return {version: more[version] for version in newest_first}
 
@@ -76,7 +119,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--take", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    found: dict[str, Missing] = json.loads(FOUND.read_text())
+    found: dict[str, Result] = json.loads(FOUND.read_text())
     if arguments.take:
         found = take(found, arguments.take)
         FOUND.write_text(json.dumps(found, indent=1) + "\n")

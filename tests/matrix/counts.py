@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 _STEP = re.compile(r"== (?P<name>.+)")
 _PYTEST = re.compile(r"(?P<what>(?:\d+ [a-z]+, )*\d+ [a-z]+) in [\d.]+s(?: \([\d:]+\))?")
 _PYTEST_PART = re.compile(r"(\d+) (passed|failed|skipped|error)s?\b")
-_CTEST = re.compile(r"\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<all>\d+)")
+_CTEST = re.compile(r"\d+% tests passed(?:, (?P<failed>\d+) tests? failed)? out of (?P<all>\d+)")
 _UPSTREAM = re.compile(r"nccl2 +\d+ [a-z]+ +(?P<passed>\d+) +(?P<failed>\d+) +(?P<skipped>\d+) +(?P<excepted>\d+) +\d+")
 
 
@@ -42,7 +42,7 @@ def _numbers(line: str) -> dict[str, int]:
         errors = numbers.pop("error", 0)
         return {**numbers, "failed": numbers.get("failed", 0) + errors} if errors else numbers
     if match := _CTEST.fullmatch(line):
-        failed = int(match["failed"])
+        failed = int(match["failed"] or 0)  # newer ones of ctest do not say that there is none
         return {"passed": int(match["all"]) - failed, "failed": failed}
     if match := _UPSTREAM.fullmatch(line.rstrip()):
         # What the list of exceptions expects to fail is counted with what does not apply.

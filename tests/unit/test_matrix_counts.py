@@ -13,6 +13,9 @@ PRINTED = """\
 == C++ tests: plain
 100% tests passed, 0 tests failed out of 44
 
+== C++ tests: asan
+100% tests passed out of 44
+
 == C++ tests: tsan
 97% tests passed, 1 tests failed out of 37
 
@@ -36,6 +39,7 @@ def test_each_step_has_what_it_counted() -> None:
     assert counts(PRINTED.splitlines()) == {
         "unit tests": Count(1471),
         "C++ tests: plain": Count(44),
+        "C++ tests: asan": Count(44),
         "C++ tests: tsan": Count(36, 1),
         "multirank tests": Count(899, 8, 3),
         "the emulated CUDA": Count(1, 2),
