@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -130,7 +131,11 @@ def test_what_there_is_is_listed(tmp_path: Path) -> None:
 
 
 def test_the_end_of_the_terminal_ends_the_job(tmp_path: Path) -> None:
-    ran = run(tmp_path, "duration = 60\n", ["sh", "-c", "kill -HUP $PPID; exec sleep 60"])
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup children would inherit that it is ignored
+    try:
+        ran = run(tmp_path, "duration = 60\n", ["sh", "-c", "kill -HUP $PPID; exec sleep 60"])
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert ran.code == 2
     assert "UNDECIDED: plan, seed 0: the run was interrupted" in ran.out
     assert ran.state("hygiene") == "held"
