@@ -108,7 +108,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=20, help="of the training beside gloo")
-    parser.add_argument("--steps", type=int, default=2000, help="of the training that loses a worker")
+    parser.add_argument("--steps", type=int, default=1000, help="of the training that loses a worker")
     parser.add_argument("--json", action="store_true", help="print what both have come to as JSON and nothing else")
     args = parser.parse_args()
 

@@ -58,9 +58,9 @@ def lose_a_worker(*, ranks: int, steps: int, quiet: bool) -> Loss:
     killed = ranks - 1
     with tempfile.TemporaryDirectory() as folder:
         records = Path(folder) / "records"
-        undisturbed = _train(ranks, steps, Path(folder) / "undisturbed.json", quiet=True)
-        at = f"{killed}@{steps // 2}"
-        disturbed = _train(ranks, steps, Path(folder) / "disturbed.json", "--kill", at, quiet=quiet, records=records)
+        undisturbed = _train(ranks, 0, steps, Path(folder) / "undisturbed.json", quiet=True)
+        kill = ["--kill", f"{killed}@{steps // 2}"]
+        disturbed = _train(ranks, 1, steps, Path(folder) / "disturbed.json", *kill, quiet=quiet, records=records)
         found = json.loads(_analyze("--json", str(records)))
         explained = _analyze(str(records))
     died = {*found["root_ranks"], *(one["rank"] for one in found.get("replaced", ()))}
@@ -81,10 +81,11 @@ def _analyze(*arguments: str) -> str:
 
 
 def _train(
-    ranks: int, steps: int, out: Path, *arguments: str, quiet: bool, records: Path | None = None
+    ranks: int, spares: int, steps: int, out: Path, *arguments: str, quiet: bool, records: Path | None = None
 ) -> dict[str, Any]:
     """The summary of one run of elastic.py. Unless quiet, what it prints is shown while it runs."""
-    launcher = [sys.executable, "-m", "pycomms", "run", "--nproc-per-node", str(ranks), "--spares", "1"]
+    launcher = [sys.executable, "-m", "pycomms", "run", "--nproc-per-node", str(ranks)]
+    launcher += ["--spares", str(spares)]
     script = [str(Path(__file__).with_name("elastic.py")), "--steps", str(steps), "--out", str(out), *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if records:
@@ -104,7 +105,7 @@ def _train(
 
 
 def main() -> int:
-    loss = lose_a_worker(ranks=4, steps=2000, quiet=False)
+    loss = lose_a_worker(ranks=4, steps=1000, quiet=False)
     print("\n".join(loss.lines()))
     if complaint := loss.complaint():
         print(f"lose_a_worker: {complaint}", file=sys.stderr)
