@@ -1,7 +1,6 @@
 // hostccl's functions for one-sided windows: arguments in, what the window answered out.
 
 #include <cstdio>
-#include <string>
 #include <vector>
 
 #include "hostccl/abi.h"

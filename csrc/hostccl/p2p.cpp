@@ -1,7 +1,7 @@
 #include "hostccl/p2p.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdio>
 #include <optional>
 
 #include "hostccl/failures.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstring>
-#include <memory>
 
 #include "hostccl/failures.h"
 #include "hostccl/p2p_waiting.h"
@@ -15,6 +15,8 @@ constexpr int64_t kLastLook = 20 * pycomms::kMillisecond;
 constexpr int kFirstReservedTag = INT_MIN;  // users' tags start above
 
 int arrival_tag(RollCallKind kind) { return kFirstReservedTag + 2 * static_cast<int>(kind); }
+int verdict_tag(RollCallKind kind) { return arrival_tag(kind) + 1; }
+
 OperationName name_of(RollCallKind kind) {
   const char* op = "";
   switch (kind) {
@@ -36,8 +38,6 @@ OperationName name_of(RollCallKind kind) {
   }
   return {op, op, -1};
 }
-
-int verdict_tag(RollCallKind kind) { return arrival_tag(kind) + 1; }
 
 // A rank that gave up withdraws, so that rank 0 does not count it the next time.
 struct Arrival {

@@ -1,7 +1,6 @@
 #include "hostccl/turn.h"
 
 #include <cstdio>
-#include <cstring>
 
 #include "hostccl/p2p.h"
 

@@ -1,5 +1,4 @@
 #include "hostccl/wait.h"
-#include "hostccl/failures.h"
 
 #include <sched.h>
 #include <unistd.h>

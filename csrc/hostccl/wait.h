@@ -5,9 +5,7 @@
 // Must not know: what the operation does.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "base/clock.h"

@@ -5,7 +5,6 @@
 // Threads: one at a time. Nothing blocks but dial_and_wait(). Must not know: endpoints, links.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "base/clock.h"

@@ -1,7 +1,6 @@
 #include "hostccl/windows/site.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/fork.h"
@@ -10,10 +9,10 @@
 #include "hostccl/windows/report.h"
 
 namespace hostccl {
+namespace {
+
 using pycomms::Code;
 using pycomms::Status;
-
-namespace {
 
 constexpr int64_t kUntilUnused = 10 * pycomms::kSecond;
 

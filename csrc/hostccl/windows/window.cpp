@@ -1,7 +1,5 @@
 #include "hostccl/windows/window.h"
 
-#include <algorithm>
-
 #include "hostccl/failures.h"
 #include "hostccl/windows/locks.h"
 #include "hostccl/windows/wait.h"

@@ -2,7 +2,6 @@
 
 #include <time.h>
 
-#include <algorithm>
 #include <sstream>
 
 #include "nccl2/c10d/errors.h"

@@ -5,6 +5,7 @@
 #include "nccl2/core/recorded.h"
 
 namespace pycomms::c10d_backend {
+
 struct WindowQueue::Task {
   std::shared_ptr<WindowQueue> queue;
   std::shared_ptr<TensorOp> state;

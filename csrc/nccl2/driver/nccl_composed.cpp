@@ -3,8 +3,6 @@
 namespace pycomms {
 namespace {
 
-using nccl_abi::CommHandle;
-
 const NcclApi* nccl = nullptr;
 
 size_t element_bytes(DataType type) {
