@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -91,8 +90,7 @@ class Joining {
       if (cancelled_.load(std::memory_order_acquire)) return give_up(Heard::kCancelled);
       if (convener.has_ended()) return give_up(Heard::kGone);
       if (deadline_.passed()) return absent_convener(FailureKind::kTimeout, "did not come in time");
-      const timespec nap{0, pause};
-      nanosleep(&nap, nullptr);
+      pycomms::sleep_for(pause);
     }
   }
 
@@ -110,7 +108,7 @@ class Joining {
       pollfd look{dial.fd(), static_cast<short>(dial.wants_to_write() ? POLLOUT : POLLIN), 0};
       constexpr int64_t kLookAround = 50 * pycomms::kMillisecond;
       const int64_t nap = std::clamp<int64_t>(dial.wake_at_ns() - pycomms::now_ns(), 0, kLookAround);
-      static_cast<void>(poll(&look, 1, poll_ms(nap)));
+      static_cast<void>(poll(&look, 1, pycomms::poll_ms(nap)));
       dial.advance(pycomms::now_ns());
     }
     if (dial.state() == net::Dial::State::kConnected) return Lobby({}, dial.take());

@@ -82,7 +82,7 @@ void Convener::wait_for_something() {
     for (const Lifeline& one : expected_) fds.push_back({one.fd(), POLLIN, 0});
   }
   const int64_t patience = looks_after ? std::min(deadline_.left(), kLookAfter) : deadline_.left();
-  if (poll(fds.data(), fds.size(), poll_ms(patience)) <= 0) return;
+  if (poll(fds.data(), fds.size(), pycomms::poll_ms(patience)) <= 0) return;
   // Backwards: a guest that is sent away moves those behind it.
   for (size_t i = lifelines; i > doors && !over_; --i) {
     if (fds[i - 1].revents != 0) listen_to(i - 1 - doors);

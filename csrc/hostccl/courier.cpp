@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/futex.h"
 #include "base/thread.h"
 #include "hostccl/courier_state.h"
 
@@ -68,13 +67,12 @@ bool Courier::look() {
 
 // Whoever waits looks himself, and more often than a thread that has to be woken can.
 void Courier::main() {
-  std::atomic<uint32_t> never{0};
   uint64_t looks_seen = 0;
   int64_t beat_at = pycomms::now_ns();
   while (!stop_.load(std::memory_order_acquire)) {
     if (const uint64_t looks = looks_.load(std::memory_order_relaxed); looks != looks_seen) {
       looks_seen = looks;
-      pycomms::futex_wait(never, 0, kNap);
+      pycomms::sleep_for(kNap);
     } else {
       mesh_->wait(pycomms::Deadline::after(kBeatEvery));
       look();

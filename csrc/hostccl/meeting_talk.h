@@ -12,9 +12,6 @@
 
 namespace hostccl {
 
-// For poll(): at least one millisecond, at most one second.
-int poll_ms(int64_t ns);
-
 // Sends all of it; false: the other side has gone, or takes nothing for five seconds.
 bool tell(int to, std::span<const std::byte> message);
 // descriptor: goes with it, -1: none.

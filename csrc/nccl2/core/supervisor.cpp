@@ -57,10 +57,9 @@ bool Supervisor::look() {
 }
 
 void Supervisor::main() {
-  std::atomic<uint32_t> never{0};
   for (;;) {
     if (look()) {
-      futex_wait(never, 0, kLookEvery);
+      sleep_for(kLookEvery);
       continue;
     }
     idle_.store(1, std::memory_order_seq_cst);
