@@ -34,7 +34,7 @@ Courier::Courier(Segment& segment)
 
 pycomms::Status Courier::start(std::unique_ptr<net::Mesh> connections) {
   mesh_ = std::move(connections);
-  auto thread = pycomms::start_thread("pycomms-net", [this] { main(); });
+  auto thread = pycomms::start_thread("pycomms-courier", [this] { main(); });
   if (!thread.is_ok()) return thread.status();
   thread_ = thread.take();
   return {};
