@@ -14,6 +14,8 @@
 
 namespace hostccl {
 
+inline constexpr int kReservedTags = 16;  // from the smallest int on: of roll calls, users' are above
+
 inline constexpr size_t kReportBytes = 192;
 using Report = std::array<std::byte, kReportBytes>;
 

@@ -62,6 +62,7 @@ class PeerWatch {
 };
 
 void set_interrupt_hook(int (*hook)());
+inline constexpr int64_t kAskHookEvery = 50 * pycomms::kMillisecond;
 // Asks it.
 bool is_interrupted();
 
