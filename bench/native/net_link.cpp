@@ -2,11 +2,7 @@
 // bandwidth of 64 MiB. Bare and link are measured in turn, so that both see the same machine.
 // Usage: net_link [ROUNDS]. Two threads; rank 1 is the echo, or the receiver.
 
-#include <sched.h>
-
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>

@@ -1,4 +1,4 @@
-// Monotonic time in nanoseconds, and deadlines made of it. Any thread.
+// Monotonic time in nanoseconds, deadlines made of it, and how long to sleep. Any thread.
 #pragma once
 
 #include <ctime>
@@ -18,6 +18,17 @@ inline constexpr int64_t kMicrosecond = 1'000;
 inline constexpr int64_t kMillisecond = 1'000'000;
 inline constexpr int64_t kSecond = 1'000'000'000;
 inline constexpr int64_t kForever = int64_t{1} << 62;  // 146 years: the sum with now_ns() does not overflow
+
+// Sleeps so long; may return early.
+inline void sleep_for(int64_t ns) {
+  const timespec nap{static_cast<time_t>(ns / kSecond), static_cast<long>(ns % kSecond)};
+  nanosleep(&nap, nullptr);
+}
+
+// For poll() and epoll_wait(): rounded up, a minute at most.
+inline int poll_ms(int64_t ns) {
+  return static_cast<int>(std::min<int64_t>((ns + kMillisecond - 1) / kMillisecond, 60'000));
+}
 
 class Deadline {
  public:

@@ -1,6 +1,5 @@
 #include "base/shared_memory.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 

@@ -1,13 +1,13 @@
 // NCCL's functions that make a communicator of another one: split, shrink, grow; and revoke, which goes before.
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "hostccl/abi.h"
 #include "hostccl/bootstrap.h"
 #include "hostccl/nccl_abi_newer.h"
+#include "hostccl/report.h"
 
 namespace hostccl {
 namespace {
@@ -17,10 +17,7 @@ using nccl_abi::Config;
 // Asks all members of the parent, on the calling thread. `all`: what they bring, by rank.
 template <typename Brought>
 Result ask_all(Comm* comm, const char* op, RollCallKind kind, const Brought& mine, std::vector<Brought>& all) {
-  static_assert(sizeof(Brought) <= kReportBytes);
-  Report report{};
-  std::memcpy(report.data(), &mine, sizeof(mine));
-  const RollCallResult call = comm->impl.roll_call(kind, report, init_timeout_ns());
+  const RollCallResult call = comm->impl.roll_call(kind, to_report(mine), init_timeout_ns());
   if (call.result == nccl_abi::kTimeout && !call.missing.empty()) {
     last_failure() = make_failure(FailureKind::kTimeout, comm->impl.rank(), "");
     std::string text = std::string(op) + ": these ranks of the parent did not take part in time:";
@@ -32,8 +29,8 @@ Result ask_all(Comm* comm, const char* op, RollCallKind kind, const Brought& min
     return call.result;
   }
   if (call.result != nccl_abi::kSuccess) return done(comm, call.result);
-  all.resize(call.reports.size());
-  for (size_t i = 0; i < all.size(); ++i) std::memcpy(&all[i], call.reports[i].data(), sizeof(Brought));
+  all.clear();
+  for (const Report& report : call.reports) all.push_back(from_report<Brought>(report));
   return nccl_abi::kSuccess;
 }
 

@@ -1,5 +1,6 @@
 // NCCL's collectives and reductions, and hostccl's own collectives: arguments in, operation out.
 
+#include <algorithm>
 #include <string>
 
 #include "hostccl/abi.h"

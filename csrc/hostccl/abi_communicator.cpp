@@ -1,9 +1,7 @@
 // NCCL's functions for the life of a communicator, memory and errors; and hostccl's own for time and failures.
 
 #include <algorithm>
-#include <cstring>
 #include <string>
-#include <vector>
 
 #include "hostccl/abi.h"
 #include "hostccl/bootstrap.h"

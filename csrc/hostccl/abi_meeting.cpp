@@ -55,6 +55,7 @@ PYCOMMS_EXPORT Result hostcclExchange(CommHandle comm, const void* mine, void* a
   RETURN_IF_REFUSED(check_ready(comm));
   pycomms::GateHolder inside(comm->impl.gate());
   if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);
+  static_assert(kExchangeBytes <= kReportBytes);
   Report report{};
   std::memcpy(report.data(), mine, bytes);
   const RollCallResult call = comm->impl.roll_call(RollCallKind::kExchange, report, timeout_ns);

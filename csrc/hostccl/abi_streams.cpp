@@ -63,7 +63,6 @@ namespace hostccl {
 namespace {
 
 Result post_tagged(Comm* comm, P2pRequest request) {
-  constexpr int kReservedTags = 16;
   if (request.tag < INT_MIN + kReservedTags) return refuse("tag " + std::to_string(request.tag) + " is reserved");
   pycomms::GateHolder inside(comm->impl.gate());
   if (!inside) return refuse("the communicator is closed", nccl_abi::kInvalidUsage);

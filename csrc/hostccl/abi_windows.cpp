@@ -1,7 +1,5 @@
 // hostccl's functions for one-sided windows: arguments in, what the window answered out.
 
-#include <cstdio>
-#include <string>
 #include <vector>
 
 #include "hostccl/abi.h"
@@ -41,7 +39,7 @@ Result answer_about(const std::vector<int>& ranks, const Status& status, const c
   const FailureKind kind = kind_of(status.code());
   Failure failure = make_failure(kind, reporter, status.message());
   for (const int rank : ranks) add_rank(failure, rank);
-  std::snprintf(failure.op, sizeof(failure.op), "%s", op);
+  set_op(failure, op);
   last_failure() = failure;
   return result_of(kind);
 }

@@ -38,11 +38,10 @@ void Background::wake() {
 }
 
 void Background::main() {
-  std::atomic<uint32_t> never{0};
   int64_t active_at = pycomms::now_ns();
   uint64_t calls_seen = p2p_.progress_calls();
   while (!stop_.load(std::memory_order_acquire)) {
-    pycomms::futex_wait(never, 0, kLookEvery);
+    pycomms::sleep_for(kLookEvery);
     const int64_t now = pycomms::now_ns();
     const uint64_t calls = p2p_.progress_calls();
     if (p2p_.has_pending()) {

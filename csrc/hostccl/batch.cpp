@@ -6,12 +6,6 @@
 
 namespace hostccl {
 
-void Batch::Ending::finished(void* arg, Result result) {
-  auto* ending = static_cast<Ending*>(arg);
-  ending->result = result;
-  ending->done.store(true, std::memory_order_release);
-}
-
 void Batch::add(Communicator& comm, const Collective& op) {
   collectives_.push_back({&comm, QueuedCollective(op, comm.nranks()), comm.timeout_ns()});
 }
@@ -23,7 +17,7 @@ Result Batch::run(bool interruptible) {
   auto keep = [&first](Result result) {
     if (first == nccl_abi::kSuccess) first = result;
   };
-  std::vector<Ending> endings(requests_.size());
+  std::vector<P2pEnding> endings(requests_.size());
   post(endings);
   for (const IssuedCollective& issued : collectives_) {
     Collective op = issued.queued.op();
@@ -32,19 +26,19 @@ Result Batch::run(bool interruptible) {
   }
   for (size_t i = 0; i < requests_.size(); ++i) {
     const IssuedRequest& issued = requests_[i];
-    keep(issued.comm->wait_for(endings[i].done, issued.request, pycomms::kForever, interruptible));
+    keep(issued.comm->wait_for(endings[i].has_come, issued.request, pycomms::kForever, interruptible));
     keep(endings[i].result);
   }
   return first;
 }
 
-void Batch::post(std::vector<Ending>& endings) {
+void Batch::post(std::vector<P2pEnding>& endings) {
   for (size_t i = 0; i < requests_.size(); ++i) {
     P2pRequest& request = requests_[i].request;
-    request.done = Ending::finished;
+    request.done = P2pEnding::come;
     request.arg = &endings[i];
     if (const Result posted = requests_[i].comm->post(request); posted != nccl_abi::kSuccess) {
-      Ending::finished(&endings[i], posted);
+      P2pEnding::come(&endings[i], posted);
     }
   }
 }

@@ -3,7 +3,6 @@
 // Must not know: streams. Does not keep its communicators alive.
 #pragma once
 
-#include <atomic>
 #include <string>
 #include <vector>
 
@@ -37,12 +36,7 @@ class Batch {
     Communicator* comm;
     P2pRequest request;
   };
-  struct Ending {
-    std::atomic<bool> done{false};
-    Result result = nccl_abi::kInProgress;
-    static void finished(void* arg, Result result);
-  };
-  void post(std::vector<Ending>& endings);
+  void post(std::vector<P2pEnding>& endings);
 
   std::vector<IssuedRequest> requests_;
   std::vector<IssuedCollective> collectives_;

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -87,12 +86,11 @@ class Joining {
     Lifeline convener(place_.convener);
     for (int64_t pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
       auto socket = knock_at_door(place_.secret, me_.host);
-      if (socket.is_ok()) return Lobby(net::Descriptor(socket.take()), {});
+      if (socket.is_ok()) return Lobby(net::Descriptor(socket.take()));
       if (cancelled_.load(std::memory_order_acquire)) return give_up(Heard::kCancelled);
       if (convener.has_ended()) return give_up(Heard::kGone);
       if (deadline_.passed()) return absent_convener(FailureKind::kTimeout, "did not come in time");
-      const timespec nap{0, pause};
-      nanosleep(&nap, nullptr);
+      pycomms::sleep_for(pause);
     }
   }
 
@@ -110,10 +108,10 @@ class Joining {
       pollfd look{dial.fd(), static_cast<short>(dial.wants_to_write() ? POLLOUT : POLLIN), 0};
       constexpr int64_t kLookAround = 50 * pycomms::kMillisecond;
       const int64_t nap = std::clamp<int64_t>(dial.wake_at_ns() - pycomms::now_ns(), 0, kLookAround);
-      static_cast<void>(poll(&look, 1, poll_ms(nap)));
+      static_cast<void>(poll(&look, 1, pycomms::poll_ms(nap)));
       dial.advance(pycomms::now_ns());
     }
-    if (dial.state() == net::Dial::State::kConnected) return Lobby({}, dial.take());
+    if (dial.state() == net::Dial::State::kConnected) return Lobby(dial.take());
     const bool refused = dial.state() == net::Dial::State::kRefused;
     const std::string how = refused ? net::verdict_text(dial.verdict()) : dial.status().message();
     return absent_convener(deadline_.passed() ? FailureKind::kTimeout : FailureKind::kPeerDead,
@@ -308,8 +306,7 @@ std::optional<Lobby> join(const nccl_abi::UniqueId& id, int rank, int nranks, si
 void Lobby::leave(const Failure& why) {
   const Farewell farewell{why};
   static_cast<void>(tell(fd(), std::as_bytes(std::span(&farewell, 1))));  // nobody there: nobody cares
-  local_.reset();
-  remote_.reset();
+  connection_.reset();
 }
 
 bool Lobby::all_well(int nranks, Failure& why) const {

@@ -218,19 +218,12 @@ Result Communicator::post(P2pRequest request) {
 }
 
 Result Communicator::post_and_wait(P2pRequest request) {
-  struct Ending {
-    std::atomic<bool> done{false};
-    Result result = nccl_abi::kInProgress;
-  } ending;
+  P2pEnding ending;
   const int64_t timeout_ns = std::exchange(request.timeout_ns, pycomms::kForever);  // the waiter has the deadline
   request.arg = &ending;
-  request.done = [](void* arg, Result result) {
-    auto* e = static_cast<Ending*>(arg);
-    e->result = result;
-    e->done.store(true, std::memory_order_release);
-  };
+  request.done = P2pEnding::come;
   p2p_->post(request);
-  static_cast<void>(wait_for(ending.done, request, timeout_ns, true));
+  static_cast<void>(wait_for(ending.has_come, request, timeout_ns, true));
   return ending.result;
 }
 

@@ -82,7 +82,7 @@ void Convener::wait_for_something() {
     for (const Lifeline& one : expected_) fds.push_back({one.fd(), POLLIN, 0});
   }
   const int64_t patience = looks_after ? std::min(deadline_.left(), kLookAfter) : deadline_.left();
-  if (poll(fds.data(), fds.size(), poll_ms(patience)) <= 0) return;
+  if (poll(fds.data(), fds.size(), pycomms::poll_ms(patience)) <= 0) return;
   // Backwards: a guest that is sent away moves those behind it.
   for (size_t i = lifelines; i > doors && !over_; --i) {
     if (fds[i - 1].revents != 0) listen_to(i - 1 - doors);
@@ -108,7 +108,7 @@ void Convener::look_after_expected() {
 
 void Convener::let_in() {
   if (Fd socket(accept4(local_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)); socket) {
-    guests_.emplace_back().local = net::Descriptor(std::move(socket));
+    guests_.emplace_back().connection = net::Descriptor(std::move(socket));
   } else if (errno == EMFILE || errno == ENFILE) {
     // Whoever knocks would wait until his deadline, and nobody would know why.
     refuse_all(make_failure(FailureKind::kSystem, -1, pycomms::Status::system("letting the members in").message()));
@@ -116,7 +116,11 @@ void Convener::let_in() {
     return;
   }
   if (remote_ == nullptr) return;
-  if (auto socket = remote_->take(); socket.is_ok()) guests_.emplace_back().remote = socket.take();
+  if (auto socket = remote_->take(); socket.is_ok()) {
+    Guest& guest = guests_.emplace_back();
+    guest.connection = socket.take();
+    guest.is_remote = true;
+  }
 }
 
 void Convener::listen_to(size_t index) {
@@ -126,7 +130,7 @@ void Convener::listen_to(size_t index) {
   auto* const into = reinterpret_cast<std::byte*>(&guest.request);
   const ssize_t got = recv(guest.fd(), into + guest.heard, sizeof(guest.request) - guest.heard, 0);
   if (got > 0) guest.heard += static_cast<size_t>(got);
-  if (got > 0 && guest.is_remote() && !guest.has_said_hello()) return;  // the rest is on its way
+  if (got > 0 && guest.is_remote && !guest.has_said_hello()) return;  // the rest is on its way
   const JoinRequest& request = guest.request;
   const bool known = guest.has_said_hello() && net::equal_in_constant_time(request.secret, secret_) &&
                      request.nranks > 0 && request.rank >= 0 && request.rank < request.nranks &&
@@ -216,14 +220,14 @@ void Convener::hand_out() {
   handed_out_ = true;
   JoinReply reply{};
   reply.ok = 1;
-  reply.has_roster = std::any_of(guests_.begin(), guests_.end(), [](const Guest& g) { return g.is_remote(); });
+  reply.has_roster = std::any_of(guests_.begin(), guests_.end(), [](const Guest& g) { return g.is_remote; });
   bool wait = false;
   for (Guest& guest : guests_) {
     if (guest.rank() < 0) continue;
-    guest.owes_address = reply.has_roster != 0 && !guest.is_remote();
+    guest.owes_address = reply.has_roster != 0 && !guest.is_remote;
     wait |= guest.owes_address;
     // A rank that has gone meanwhile needs no reply: its silence is noticed.
-    static_cast<void>(tell(guest.fd(), reply, guest.is_remote() ? -1 : segment.value().get()));
+    static_cast<void>(tell(guest.fd(), reply, guest.is_remote ? -1 : segment.value().get()));
   }
   if (reply.has_roster != 0 && !wait) send_roster();
 }

@@ -35,8 +35,8 @@ class Convener {
 
  private:
   struct Guest {
-    net::Descriptor local;  // one of the two
-    net::Descriptor remote;
+    net::Descriptor connection;
+    bool is_remote = false;
     JoinRequest request{};
     size_t heard = 0;           // bytes of it
     bool owes_address = false;  // on this host, and there are others
@@ -44,8 +44,7 @@ class Convener {
     size_t heard_last = 0;  // bytes of that
     bool settled = false;   // sees all others
 
-    bool is_remote() const { return static_cast<bool>(remote); }
-    int fd() const { return is_remote() ? remote.get() : local.get(); }
+    int fd() const { return connection.get(); }
     bool has_said_hello() const { return heard == sizeof(request); }
     int rank() const { return has_said_hello() ? request.rank : -1; }
   };

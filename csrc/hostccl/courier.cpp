@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/futex.h"
 #include "base/thread.h"
 #include "hostccl/courier_state.h"
 
@@ -35,7 +34,7 @@ Courier::Courier(Segment& segment)
 
 pycomms::Status Courier::start(std::unique_ptr<net::Mesh> connections) {
   mesh_ = std::move(connections);
-  auto thread = pycomms::start_thread("pycomms-net", [this] { main(); });
+  auto thread = pycomms::start_thread("pycomms-courier", [this] { main(); });
   if (!thread.is_ok()) return thread.status();
   thread_ = thread.take();
   return {};
@@ -68,13 +67,12 @@ bool Courier::look() {
 
 // Whoever waits looks himself, and more often than a thread that has to be woken can.
 void Courier::main() {
-  std::atomic<uint32_t> never{0};
   uint64_t looks_seen = 0;
   int64_t beat_at = pycomms::now_ns();
   while (!stop_.load(std::memory_order_acquire)) {
     if (const uint64_t looks = looks_.load(std::memory_order_relaxed); looks != looks_seen) {
       looks_seen = looks;
-      pycomms::futex_wait(never, 0, kNap);
+      pycomms::sleep_for(kNap);
     } else {
       mesh_->wait(pycomms::Deadline::after(kBeatEvery));
       look();

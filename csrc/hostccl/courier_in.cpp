@@ -62,10 +62,17 @@ Courier::RingView Courier::ring_of(int writer, CourierKind kind) const {
     case CourierKind::kBulk:
       return {layout.bulk_ring(base, writer, rank_), layout.bulk_ring_bytes(), &pair.bulk_head, &in.bulk,
               pair.bulk_tail.value.load(std::memory_order_acquire)};
-    default:
-      return {layout.shared_ring(base, writer), layout.shared_ring_bytes(), &layout.shared_head(base, writer),
-              &in.shared, taken_here_of(writer)};
+    case CourierKind::kShared:
+    case CourierKind::kState:  // these have no ring, and nobody asks
+    case CourierKind::kFault:
+    case CourierKind::kTails:
+    case CourierKind::kFlat:
+    case CourierKind::kHeader:
+    case CourierKind::kEnvelopes:
+      break;
   }
+  return {layout.shared_ring(base, writer), layout.shared_ring_bytes(), &layout.shared_head(base, writer), &in.shared,
+          taken_here_of(writer)};
 }
 
 bool Courier::is_port_of(int writer) const { return places_.port_of(writer, places_.my_host()) == rank_; }

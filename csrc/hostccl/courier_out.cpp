@@ -1,6 +1,5 @@
 // Courier, the way out: compares what this rank has written with what it has sent.
 #include <algorithm>
-#include <cstring>
 
 #include "hostccl/courier_state.h"
 

@@ -1,12 +1,12 @@
 // Where the ranks of a new communicator knock: an abstract Unix socket for those on this host, and the process's TCP endpoint
 // for all others, who prove there that they know the secret. Nothing has a name in the file system.
-// One thread at a time. Must not know: what is said inside.
+// Any thread; a RemoteDoor one at a time, and the endpoint's thread, which brings who comes.
+// Must not know: what is said inside.
 #pragma once
 
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <string>
 
 #include "base/fd.h"
 #include "base/status.h"

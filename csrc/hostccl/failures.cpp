@@ -62,6 +62,8 @@ void set_text(Failure& failure, const std::string& text) {
   make_readable(failure.text);  // it may have been cut within a character, or quote bytes from elsewhere
 }
 
+void set_op(Failure& failure, const char* op) { std::snprintf(failure.op, sizeof(failure.op), "%s", op); }
+
 void make_harmless(Failure& failure, int nranks) {
   if (failure.kind <= FailureKind::kNone || failure.kind > FailureKind::kUsage) failure.kind = FailureKind::kSystem;
   const auto is_rank = [nranks](int rank) { return rank >= 0 && rank < nranks; };

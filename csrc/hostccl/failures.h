@@ -14,6 +14,7 @@ class Segment;
 Failure make_failure(FailureKind kind, int reporter, const std::string& text);
 void add_rank(Failure& failure, int rank);
 void set_text(Failure& failure, const std::string& text);
+void set_op(Failure& failure, const char* op);
 // Of a failure that comes from elsewhere: it will be shown, and its ranks looked up. What cannot be is taken out of it.
 void make_harmless(Failure& failure, int nranks);
 Result result_of(FailureKind kind);

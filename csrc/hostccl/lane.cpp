@@ -1,7 +1,6 @@
 #include "hostccl/lane.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "hostccl/failures.h"

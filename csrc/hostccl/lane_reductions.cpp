@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 
 #include "hostccl/lane.h"
 #include "hostccl/shares.h"
 #include "hostccl/turn.h"
 
 namespace hostccl {
+
 bool Lane::dispatch(Turn& turn, const Collective& op) {
   switch (op.kind) {
     case Kind::kBarrier:

@@ -19,8 +19,8 @@ struct QueueState {
   int64_t latest_ns = 0;  // when the last came, also if it has been run
 };
 
-inline constexpr int64_t kIssuerIsQuiet =
-    100 * pycomms::kMicrosecond;  // nothing came and nobody helped: it does something else
+// Nothing came and nobody helped for so long: the issuer does something else.
+inline constexpr int64_t kIssuerIsQuiet = 100 * pycomms::kMicrosecond;
 inline constexpr int64_t kSmallWaitsAtMost = pycomms::kMillisecond;  // while more is issued
 inline constexpr int64_t kGlance = 100 * pycomms::kMicrosecond;      // the thread looks again so soon after traffic
 inline constexpr int64_t kParked = pycomms::kSecond;                 // until somebody wakes it

@@ -2,19 +2,20 @@
 
 #include <linux/futex.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
 
 #include "base/fork.h"
 #include "base/futex.h"
+#include "base/thread.h"
 
 namespace hostccl {
 namespace {
@@ -24,16 +25,12 @@ using pycomms::Status;
 // The kernel's robust list: a circle of `next` pointers that starts and ends at the head.
 struct Keeper {
   std::mutex mutex;
-  uint32_t fork_generation = 0;
   std::atomic<uint32_t> thread_id{0};
   LifeNode* first = nullptr;  // GUARDED_BY(mutex)
   robust_list_head head{};
 };
 
-Keeper& keeper() {  // never destroyed: its thread lives until the process ends
-  static auto* one = new Keeper();
-  return *one;
-}
+Keeper& keeper() { return pycomms::per_process<Keeper>(); }
 
 constexpr long kFutexOffset = offsetof(LifeNode, word);
 
@@ -42,9 +39,8 @@ robust_list* as_list(LifeNode* node) { return reinterpret_cast<robust_list*>(nod
 // The kernel reads the list only when the thread is dead, so a plain relink in the right order is enough.
 void publish(Keeper& k) { k.head.list.next = k.first ? as_list(k.first) : &k.head.list; }
 
-void* keeper_main(void*) {
+void keep() {
   Keeper& k = keeper();
-  pthread_setname_np(pthread_self(), "pycomms-life");
   // It never runs but to end, and then the others should not wait until busy neighbours let it: where this is allowed (by a
   // privilege, or RLIMIT_NICE) it goes before them.
   static_cast<void>(setpriority(PRIO_PROCESS, 0, -20));
@@ -54,25 +50,15 @@ void* keeper_main(void*) {
   syscall(SYS_set_robust_list, &k.head, sizeof(k.head));
   k.thread_id.store(static_cast<uint32_t>(syscall(SYS_gettid)), std::memory_order_release);
   pycomms::futex_wake_all(k.thread_id);
-  std::atomic<uint32_t> never{0};
-  for (;;) pycomms::futex_wait(never, 0, 3600 * pycomms::kSecond);
-  return nullptr;
+  for (;;) pycomms::sleep_for(3600 * pycomms::kSecond);
 }
 
 // GUARDED_BY(k.mutex)
 Status start(Keeper& k) {
-  if (k.thread_id.load(std::memory_order_acquire) != 0 && k.fork_generation == pycomms::fork_generation()) return {};
-  k.fork_generation = pycomms::fork_generation();
-  k.thread_id.store(0, std::memory_order_relaxed);
-  k.first = nullptr;  // in a forked child: what the parent holds is the parent's
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  const int error = pthread_create(&thread, nullptr, keeper_main, nullptr);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error != 0) return Status::system("starting the life thread", error);
-  pthread_detach(thread);
+  if (k.thread_id.load(std::memory_order_acquire) != 0) return {};
+  auto thread = pycomms::start_thread("pycomms-life", keep);
+  if (!thread.is_ok()) return thread.status();
+  thread.take().detach();  // it lives as long as the process
   const auto deadline = pycomms::Deadline::after(10 * pycomms::kSecond);
   while (k.thread_id.load(std::memory_order_acquire) == 0) {
     if (deadline.passed()) return {pycomms::Code::kTimeout, "the life thread did not start within 10 s"};

@@ -6,9 +6,9 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/fd.h"
 #include "base/status.h"

@@ -15,7 +15,7 @@ namespace hostccl {
 
 class Lobby {
  public:
-  Lobby(net::Descriptor local, net::Descriptor remote) : local_(std::move(local)), remote_(std::move(remote)) {}
+  explicit Lobby(net::Descriptor connection) : connection_(std::move(connection)) {}
 
   const pycomms::Fd& segment() const { return segment_; }
   pycomms::Fd take_segment() { return std::move(segment_); }
@@ -24,15 +24,14 @@ class Lobby {
   const std::vector<Whereabouts>& roster() const { return roster_; }
   void set_roster(std::vector<Whereabouts> roster) { roster_ = std::move(roster); }
 
-  int fd() const { return remote_ ? remote_.get() : local_.get(); }
+  int fd() const { return connection_.get(); }
   // This rank will not come back. why: kNone, it sees all others; else what the others should know.
   void leave(const Failure& why = {});
   // Does not block. False when a rank has died since; `why` says which.
   bool all_well(int nranks, Failure& why) const;
 
  private:
-  net::Descriptor local_;
-  net::Descriptor remote_;
+  net::Descriptor connection_;
   pycomms::Fd segment_;
   std::vector<Whereabouts> roster_;
 };

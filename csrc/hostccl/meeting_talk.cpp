@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -20,12 +19,10 @@ bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == 
 // True when it is ready for these events, or has ended.
 bool wait_for(int fd, short events, int64_t ns) {
   pollfd look{fd, events, 0};
-  return poll(&look, 1, poll_ms(ns)) > 0;
+  return poll(&look, 1, pycomms::poll_ms(ns)) > 0;
 }
 
 }  // namespace
-
-int poll_ms(int64_t ns) { return static_cast<int>(std::clamp<int64_t>(ns / pycomms::kMillisecond, 1, 1000)); }
 
 bool tell(int to, std::span<const std::byte> message) {
   const Deadline deadline = Deadline::after(kStuck);

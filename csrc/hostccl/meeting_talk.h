@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "base/clock.h"
@@ -12,9 +11,6 @@
 #include "hostccl/meeting_wire.h"
 
 namespace hostccl {
-
-// For poll(): at least one millisecond, at most one second.
-int poll_ms(int64_t ns);
 
 // Sends all of it; false: the other side has gone, or takes nothing for five seconds.
 bool tell(int to, std::span<const std::byte> message);

@@ -48,10 +48,11 @@ struct JoinRequest {
 };
 
 struct JoinReply {
-  int32_t ok;  // the descriptor of the segment comes with it, if the convener is on the same host
-  int32_t
-      has_roster;  // there are several hosts: when all have told their whereabouts, another reply follows, and if that is ok
-                   // the whereabouts of all ranks
+  // The descriptor of the segment comes with it, if the convener is on the same host.
+  int32_t ok;
+  // There are several hosts: when all have told their whereabouts, another reply follows, and if that is ok the whereabouts of
+  // all ranks.
+  int32_t has_roster;
   Failure failure;
 };
 

@@ -90,9 +90,7 @@ bool agree(const Header& a, const Header& b) {
 
 std::string describe(const Header& header) {
   std::string text = kind_name(header.kind);
-  if (header.kind == Kind::kBarrier) {
-    return text;
-  }
+  if (header.kind == Kind::kBarrier) return text;
   text += std::string(" ") + type_name(static_cast<DataType>(header.type));
   if (header.kind != Kind::kAllToAll) text += "[" + std::to_string(header.count) + "]";
   if (has_reduction(header.kind)) text += std::string(" ") + reduction_name(header.reduction);

@@ -1,7 +1,6 @@
 #include "hostccl/p2p.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "hostccl/failures.h"
@@ -339,7 +338,7 @@ bool P2p::check_fit(int source, const P2pRequest& receive, const Unexpected& mes
                        std::to_string(segment_.rank()) + ", which expects " + what(receive.bytes, receive.type));
   add_rank(failure, source);
   add_rank(failure, segment_.rank());
-  std::snprintf(failure.op, sizeof(failure.op), "recv");
+  set_op(failure, "recv");
   segment_.fail(failure);
   return false;
 }

@@ -37,6 +37,19 @@ struct P2pRequest {
   int64_t timeout_ns = pycomms::kForever;
 };
 
+// Where a completion leaves how its request has ended, for whoever waits for that.
+struct P2pEnding {
+  std::atomic<bool> has_come{false};
+  Result result = nccl_abi::kInProgress;
+
+  // A CompletionFn; arg: the ending.
+  static void come(void* arg, Result result) {
+    auto* const ending = static_cast<P2pEnding*>(arg);
+    ending->result = result;
+    ending->has_come.store(true, std::memory_order_release);
+  }
+};
+
 // How a point-to-point operation is named in an error.
 struct OperationName {
   const char* op;

@@ -2,7 +2,6 @@
 // Private to P2p, under its mutex.
 #pragma once
 
-#include <list>
 #include <vector>
 
 #include "hostccl/bulk.h"

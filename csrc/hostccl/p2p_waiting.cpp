@@ -1,6 +1,5 @@
 #include "hostccl/p2p_waiting.h"
 
-#include <cstdio>
 #include <string>
 
 #include "hostccl/failures.h"
@@ -12,12 +11,12 @@ Failure timeout_of(const Segment& segment, const OperationName& name, int64_t wa
                                  name.label + ": timeout after " + seconds(waited_ns) + " on rank " +
                                      std::to_string(segment.rank()) + ": the other side did not come");
   if (name.peer >= 0) add_rank(failure, name.peer);
-  std::snprintf(failure.op, sizeof(failure.op), "%s", name.op);
+  set_op(failure, name.op);
   return failure;
 }
 
 Failure P2pWaiting::named(Failure failure) const {
-  std::snprintf(failure.op, sizeof(failure.op), "%s", name_().op);
+  set_op(failure, name_().op);
   return failure;
 }
 

@@ -50,8 +50,8 @@ class Places {
  private:
   std::vector<int> host_of_;
   std::vector<std::vector<int>> ranks_on_;
-  std::vector<size_t>
-      port_index_;  // by rank: its place among the ranks of its host, and another beginning for each host
+  // By rank: its place among the ranks of its host, and another beginning for each host.
+  std::vector<size_t> port_index_;
   int rank_;
 };
 

@@ -25,14 +25,10 @@ constexpr size_t kTcpDigits = 2 * net::Address::kBytes;
 
 struct Home {
   std::mutex mutex;
-  uint32_t fork_generation = 0;
-  net::Descriptor listener;  // GUARDED_BY(mutex), and all below
+  net::Descriptor listener;  // GUARDED_BY(mutex), and what is below
   Whereabouts whereabouts{};
 
-  static Home& of_process() {
-    static auto* home = new Home;  // never destroyed: threads may outlive main
-    return *home;
-  }
+  static Home& of_process() { return pycomms::per_process<Home>(); }
 };
 
 int digit_of(char letter) {
@@ -62,7 +58,7 @@ Status malformed() { return Status(Code::kInvalidArgument, "it is not an address
 pycomms::Result<Whereabouts> residence() {
   Home& home = Home::of_process();
   const std::lock_guard lock(home.mutex);
-  if (home.listener && home.fork_generation == pycomms::fork_generation()) return home.whereabouts;
+  if (home.listener) return home.whereabouts;
   Whereabouts made{};
   auto host = this_host();
   if (!host.is_ok()) return host.status();
@@ -72,7 +68,6 @@ pycomms::Result<Whereabouts> residence() {
   auto listener = listen_here(name.value(), made.socket);
   if (!listener.is_ok()) return listener.status();
   home.listener = listener.take();
-  home.fork_generation = pycomms::fork_generation();
   home.whereabouts = made;
   return made;
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstring>
-#include <memory>
 
 #include "hostccl/failures.h"
 #include "hostccl/p2p_waiting.h"
@@ -12,9 +12,11 @@ namespace hostccl {
 namespace {
 
 constexpr int64_t kLastLook = 20 * pycomms::kMillisecond;
-constexpr int kFirstReservedTag = INT_MIN;  // users' tags start above
 
-int arrival_tag(RollCallKind kind) { return kFirstReservedTag + 2 * static_cast<int>(kind); }
+constexpr int arrival_tag(RollCallKind kind) { return INT_MIN + 2 * static_cast<int>(kind); }
+constexpr int verdict_tag(RollCallKind kind) { return arrival_tag(kind) + 1; }
+static_assert(verdict_tag(RollCallKind::kGrow) < INT_MIN + kReservedTags);
+
 OperationName name_of(RollCallKind kind) {
   const char* op = "";
   switch (kind) {
@@ -37,8 +39,6 @@ OperationName name_of(RollCallKind kind) {
   return {op, op, -1};
 }
 
-int verdict_tag(RollCallKind kind) { return arrival_tag(kind) + 1; }
-
 // A rank that gave up withdraws, so that rank 0 does not count it the next time.
 struct Arrival {
   uint64_t nonce;
@@ -47,17 +47,9 @@ struct Arrival {
 };
 
 // A request whose end can be awaited.
-struct Tracked {
-  std::atomic<bool> done{false};
-  Result result = nccl_abi::kInProgress;
+struct Tracked : P2pEnding {
   uint64_t id = 0;
   std::vector<std::byte> data;
-
-  static void finished(void* arg, Result result) {
-    auto* self = static_cast<Tracked*>(arg);
-    self->result = result;
-    self->done.store(true, std::memory_order_release);
-  }
 };
 
 class RollCall {
@@ -83,7 +75,7 @@ class RollCall {
     auto all_here = [&] {
       for (size_t rank = 1; rank < n_; ++rank) {
         // All that has come: an arrival may be followed by its withdrawal, and that by a new arrival.
-        while (open[rank].done.load(std::memory_order_acquire) && open[rank].result == nccl_abi::kSuccess) {
+        while (open[rank].has_come.load(std::memory_order_acquire) && open[rank].result == nccl_abi::kSuccess) {
           std::memcpy(&arrivals[rank], open[rank].data.data(), sizeof(Arrival));
           here[rank] = arrivals[rank].withdrawn == 0;
           receive(open[rank], rank, arrival_tag(kind_), sizeof(Arrival));
@@ -106,7 +98,7 @@ class RollCall {
     const int64_t grace = std::min(deadline_.left() / 10, 500 * pycomms::kMillisecond);
     const int64_t until = deadline_.ns() + grace;
     auto answered = [&] {
-      if (!verdict.done.load(std::memory_order_acquire)) return false;
+      if (!verdict.has_come.load(std::memory_order_acquire)) return false;
       if (verdict.result != nccl_abi::kSuccess || nonce_of(verdict) == arrival.nonce) return true;
       receive(verdict, 0, verdict_tag(kind_), verdict_bytes());  // an answer to an earlier call that was given up
       return false;
@@ -170,13 +162,13 @@ class RollCall {
 
   void receive(Tracked& into, size_t peer, int tag, size_t bytes) {
     into.data.resize(bytes);
-    into.done.store(false, std::memory_order_relaxed);
+    into.has_come.store(false, std::memory_order_relaxed);
     into.id = p2p_.post({.data = into.data.data(),
                          .bytes = bytes,
                          .peer = static_cast<int>(peer),
                          .tag = tag,
-                         .done = Tracked::finished,
-                         .arg = &into});
+                         .done = P2pEnding::come,
+                         .arg = static_cast<P2pEnding*>(&into)});
   }
 
   // Small messages leave at once; a large verdict needs its receiver, who waits for it.
@@ -194,7 +186,7 @@ class RollCall {
 
   // Makes sure that nothing refers to `request` any more. One that cannot be cancelled is being delivered right now.
   void settle(Tracked& request) {
-    auto done = [&] { return request.done.load(std::memory_order_acquire); };
+    auto done = [&] { return request.has_come.load(std::memory_order_acquire); };
     if (p2p_.cancel(request.id) || waiter_.until(done)) return;
     while (!done()) p2p_.progress();  // the communicator has failed: this ends it
   }

@@ -1,7 +1,6 @@
 // All members report to rank 0 with a few bytes, and each hears who else has come and what they brought. Unlike a
 // collective it may fail without harm: on a missed deadline those that came learn who did not, and the communicator stays
-// healthy. Monitored barrier, split, exchange and
-// the registration of a window are made of it.
+// healthy. Monitored barrier, split, grow, exchange and the making of a window are made of it.
 //
 // Collective, on the calling thread. Must not know: what the bytes mean.
 #pragma once
@@ -14,6 +13,8 @@
 #include "hostccl/wait.h"
 
 namespace hostccl {
+
+inline constexpr int kReservedTags = 16;  // from the smallest int on: of roll calls, users' are above
 
 inline constexpr size_t kReportBytes = 192;
 using Report = std::array<std::byte, kReportBytes>;

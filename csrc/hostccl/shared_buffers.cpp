@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 namespace hostccl {
 namespace {
@@ -37,6 +38,16 @@ bool locate(int fd, uint64_t offset, size_t bytes, SharedLocation& location) {
   if (static_cast<uint64_t>(info.st_size) < offset + bytes) return false;
   location = {fd, info.st_dev, info.st_ino, offset};
   return true;
+}
+
+std::shared_ptr<pycomms::SharedMapping> map_location(int pid, const SharedLocation& location, size_t bytes) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(location.fd);
+  const pycomms::Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  SharedLocation opened;
+  if (!locate(fd.get(), location.offset, bytes, opened)) return nullptr;
+  if (opened.device != location.device || opened.inode != location.inode) return nullptr;
+  auto mapping = pycomms::SharedMapping::map(fd);
+  return mapping.is_ok() ? mapping.take() : nullptr;
 }
 
 pycomms::Result<void*> allocate_shared(size_t bytes) {
@@ -79,19 +90,14 @@ std::byte* Imports::map(int pid, const SharedLocation& location, size_t bytes) {
     const bool fits = location.offset + bytes <= known->mapping->size();
     return fits ? known->mapping->data() + location.offset : nullptr;
   }
-  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(location.fd);
-  const pycomms::Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  SharedLocation opened;
-  if (!locate(fd.get(), location.offset, bytes, opened)) return nullptr;
-  if (opened.device != location.device || opened.inode != location.inode) return nullptr;
-  auto mapping = pycomms::SharedMapping::map(fd);
-  if (!mapping.is_ok()) return nullptr;
+  auto mapping = map_location(pid, location, bytes);
+  if (mapping == nullptr) return nullptr;
   if (imports_.size() >= kMostImports) {
     const auto oldest = std::min_element(imports_.begin(), imports_.end(),
                                          [](const Import& a, const Import& b) { return a.used < b.used; });
     if (oldest->used != now_) imports_.erase(oldest);  // those of this collective are about to be used
   }
-  imports_.push_back({location.device, location.inode, now_, mapping.take()});
+  imports_.push_back({location.device, location.inode, now_, std::move(mapping)});
   return imports_.back().mapping->data() + location.offset;
 }
 

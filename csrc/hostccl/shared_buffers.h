@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 
 #include "base/shared_memory.h"
 
@@ -26,6 +25,9 @@ struct SharedLocation {
 
 // False when `fd` is no file of at least offset + bytes.
 bool locate(int fd, uint64_t offset, size_t bytes, SharedLocation& location);
+// The whole file of a location of process `pid`, as long as the file is still the one that was meant. Null when it cannot be
+// mapped here: another user's process, another container, or it has gone.
+std::shared_ptr<pycomms::SharedMapping> map_location(int pid, const SharedLocation& location, size_t bytes);
 
 // Our allocator: regions whose descriptors stay open, so that any pointer into them can be located.
 pycomms::Result<void*> allocate_shared(size_t bytes);

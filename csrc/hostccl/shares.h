@@ -35,9 +35,22 @@ inline bool goes_by_hosts(const Places& places, const Collective& op) {
     case nccl_abi::kFloat8e4m3:
     case nccl_abi::kFloat8e5m2:
       return op.reduction == Reduction::kMax || op.reduction == Reduction::kMin;
-    default:
-      return true;
+    case nccl_abi::kInt8:
+    case nccl_abi::kUint8:
+    case nccl_abi::kInt16:
+    case nccl_abi::kUint16:
+    case nccl_abi::kInt32:
+    case nccl_abi::kUint32:
+    case nccl_abi::kInt64:
+    case nccl_abi::kUint64:
+    case nccl_abi::kFloat32:
+    case nccl_abi::kFloat64:
+    case nccl_abi::kComplex64:
+    case nccl_abi::kComplex128:
+    case nccl_abi::kBool:
+      break;
   }
+  return true;
 }
 
 }  // namespace hostccl

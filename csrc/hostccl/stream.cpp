@@ -6,6 +6,7 @@
 #include "base/thread.h"
 
 namespace hostccl {
+
 Stream::~Stream() {
   {
     std::lock_guard lock(mutex_);

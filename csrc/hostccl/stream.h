@@ -6,10 +6,8 @@
 // Must not know: what the work is.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>

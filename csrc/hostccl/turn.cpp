@@ -1,8 +1,5 @@
 #include "hostccl/turn.h"
 
-#include <cstdio>
-#include <cstring>
-
 #include "hostccl/p2p.h"
 
 namespace hostccl {
@@ -16,7 +13,7 @@ std::string Lane::Turn::label() const {
 
 void Lane::Turn::name(Failure& failure) const {
   failure.sequence = sequence;
-  std::snprintf(failure.op, sizeof(failure.op), "%s", kind_name(header.kind));
+  set_op(failure, kind_name(header.kind));
 }
 
 bool Lane::Turn::progress() { return lane_.p2p_.progress_if_pending(); }

@@ -1,5 +1,4 @@
 #include "hostccl/wait.h"
-#include "hostccl/failures.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -12,7 +11,6 @@ namespace {
 
 constexpr int64_t kSleepSlice = 2 * pycomms::kMillisecond;  // bounds how late a death is noticed
 constexpr int64_t kAskKernelEvery = 50 * pycomms::kMillisecond;
-constexpr int64_t kAskHookEvery = 50 * pycomms::kMillisecond;
 constexpr int kYieldsBetweenChecks = 32;
 
 std::atomic<int (*)()> interrupt_hook{nullptr};

@@ -5,9 +5,7 @@
 // Must not know: what the operation does.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "base/clock.h"
@@ -64,6 +62,7 @@ class PeerWatch {
 };
 
 void set_interrupt_hook(int (*hook)());
+inline constexpr int64_t kAskHookEvery = 50 * pycomms::kMillisecond;
 // Asks it.
 bool is_interrupted();
 

@@ -1,10 +1,9 @@
 #include "recorder/dump.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "base/fd.h"

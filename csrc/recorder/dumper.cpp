@@ -5,7 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <utility>
 
 #include "base/fork.h"
 #include "base/futex.h"

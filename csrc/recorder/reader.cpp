@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/fd.h"
 #include "base/fence.h"
@@ -39,7 +40,7 @@ bool copy_slot(const Slot& slot, Slot* copy) {
   for (int i = 0; i < kTries; ++i) {
     const uint64_t before = slot.version.load(std::memory_order_acquire);
     std::memcpy(static_cast<void*>(copy), static_cast<const void*>(&slot), sizeof(Slot));
-    pycomms::fence(std::memory_order_acquire);
+    fence(std::memory_order_acquire);
     if (slot.version.load(std::memory_order_relaxed) == before && before % 4 != kWriting) return true;
     sched_yield();
   }

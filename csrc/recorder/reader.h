@@ -3,7 +3,6 @@
 // Any thread, any process that may open the file. Trusts nothing in it. Must not know: who wrote it.
 #pragma once
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>

@@ -112,7 +112,6 @@ class Ring {
 
   const std::string& path() const { return path_; }
   const std::byte* data() const { return data_; }
-  size_t size() const { return size_; }
   size_t used() const;  // bytes up to the end of what is used of the heap
   bool is_foreign() const { return fork_generation_ != fork_generation(); }
 

@@ -2,15 +2,13 @@
 // Must not know: tensors.
 #pragma once
 
-#include <cstring>
-
 #include "recorder/format.h"
 
 namespace pycomms::recorder {
 
 class Sizes {
  public:
-  // One list: begin(number), then tensor() or split() as often.
+  // One list: begin(count), then tensor() or number() as often.
   void begin(size_t count) { number(count); }
   template <typename Shape>
   void tensor(uint8_t dtype, const Shape& shape) {

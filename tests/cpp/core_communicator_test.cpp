@@ -1,5 +1,4 @@
 // A communicator over an engine whose every answer the test decides: connecting, failing, splitting.
-#include <thread>
 
 #include "core_fixture.h"
 

@@ -1,6 +1,5 @@
 // How the communicator of a GPU follows a regroup: for every way in which members can come together.
 
-#include <string>
 #include <vector>
 
 #include "check.h"

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <numeric>
 #include <stdexcept>
 #include <vector>
 

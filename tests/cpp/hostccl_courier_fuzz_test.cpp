@@ -3,7 +3,6 @@
 // two others have sent each other is right as long as it is said to have come.
 // Usage: hostccl_courier_fuzz_test [SECONDS [SEED]]; the seed is printed.
 
-#include <cstring>
 #include <map>
 
 #include "courier_world.h"

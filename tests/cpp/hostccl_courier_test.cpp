@@ -1,7 +1,5 @@
 // What couriers carry between hosts arrives whole, in order, and before the news that its sender has gone.
 
-#include <cstring>
-
 #include "courier_world.h"
 #include "hostccl/failures.h"
 

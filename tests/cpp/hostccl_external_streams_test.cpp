@@ -1,9 +1,7 @@
 // Operations on streams that are not ours: their order across streams, groups, graphs, and how they end when something goes
 // wrong. The streams are those of fake_streams.h, the ranks are threads.
 
-#include <atomic>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "base/clock.h"

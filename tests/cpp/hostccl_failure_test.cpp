@@ -8,7 +8,6 @@
 #include <cstring>
 #include <stdexcept>
 #include <thread>
-#include <vector>
 
 #include "base/clock.h"
 #include "check.h"

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstring>
 #include <vector>
 
 #include "base/shared_memory.h"

@@ -1,7 +1,6 @@
 // Windows over TCP: what every operation does, and what becomes of those who ask wrongly, stop, or die.
 
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "windows_world.h"

@@ -154,7 +154,7 @@ TEST(strangers_and_doubles_are_refused) {
   World world(3);
   WindowMemory& memory = world[1].open(1, 8);
   const auto dial = [&](const net::Introduction& who, int64_t patience) {
-    return net::dial_and_wait(who, world.addresses()[1], 0, {}, Deadline::after(patience)).status();
+    return net_test::dial_and_wait(who, world.addresses()[1], 0, {}, Deadline::after(patience)).status();
   };
   CHECK(dial({window_topic(kTopic, 1), net_test::bytes16(3), 0, 1}, 2 * kMoment).code() == Code::kTimeout);
   CHECK(contains(dial({window_topic(kTopic, 1), kKey, 7, 1}, kPatience).message(), "another rank"));

@@ -2,8 +2,10 @@
 // Must not know: what is tested.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>

@@ -1,11 +1,9 @@
 // Who may come in and who may not: whatever strangers do, only their own connection suffers.
 
 #include <poll.h>
-#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-
-#include <atomic>
 
 #include "net_world.h"
 

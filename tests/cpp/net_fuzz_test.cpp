@@ -8,7 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
 
 #include "fuzz.h"
 #include "net_world.h"

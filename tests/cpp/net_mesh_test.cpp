@@ -1,5 +1,7 @@
 // The links of a communicator: made on first use, once for each pair; how they end.
 
+#include <cstring>
+
 #include "net_exchange.h"
 
 using namespace net_test;

@@ -2,10 +2,8 @@
 // Must not know: what is tested.
 #pragma once
 
-#include <sys/resource.h>
+#include <poll.h>
 
-#include <algorithm>
-#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -72,6 +70,19 @@ inline bool eventually(
     std::this_thread::yield();
   }
   return true;
+}
+
+// Until the dial is over. A refusal is an error that says how.
+inline pycomms::Result<Descriptor> dial_and_wait(const Introduction& who, const Address& to, uint32_t own_scope,
+                                                 const SocketOptions& options, Deadline deadline) {
+  Dial dial(who, to, own_scope, options, deadline);
+  for (dial.advance(pycomms::now_ns()); !dial.is_over(); dial.advance(pycomms::now_ns())) {
+    pollfd look{dial.fd(), static_cast<short>(dial.wants_to_write() ? POLLOUT : POLLIN), 0};
+    // An empty descriptor is negative, and poll() then only waits.
+    poll(&look, 1, pycomms::poll_ms(Deadline::at(dial.wake_at_ns()).left()));
+  }
+  if (dial.state() == Dial::State::kConnected) return dial.take();
+  return dial.status();
 }
 
 struct Letter {

@@ -130,8 +130,8 @@ class World {
 
   // A connection of nobody's origin, to rank `to`'s service.
   net::Descriptor dial(int from, int to) {
-    return must(net::dial_and_wait({window_topic(kTopic, to), kKey, from, to}, addresses_[static_cast<size_t>(to)], 0,
-                                   {}, soon()));
+    return must(net_test::dial_and_wait({window_topic(kTopic, to), kKey, from, to}, addresses_[static_cast<size_t>(to)],
+                                        0, {}, soon()));
   }
 
  private:

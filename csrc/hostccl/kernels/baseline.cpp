@@ -1,4 +1,4 @@
-// The kernels for: What every machine of this architecture can run.
+// The kernels for: what every machine of this architecture can run.
 #define PYCOMMS_VECTOR_BYTES 16
 #include "kernels_of_width.h"
 

@@ -139,19 +139,4 @@ void Dial::fail(Status status) {
   status_ = std::move(status);
 }
 
-pycomms::Result<Descriptor> dial_and_wait(const Introduction& who, const Address& to, uint32_t own_scope,
-                                          const SocketOptions& options, Deadline deadline) {
-  Dial dial(who, to, own_scope, options, deadline);
-  for (;;) {
-    const int64_t now = pycomms::now_ns();
-    dial.advance(now);
-    if (dial.state() == Dial::State::kConnected) return dial.take();
-    if (dial.is_over()) return dial.status();
-    pollfd look{dial.fd(), static_cast<short>(dial.wants_to_write() ? POLLOUT : POLLIN), 0};
-    const int64_t left = Deadline::at(dial.wake_at_ns()).left(now);
-    // An empty descriptor is negative, and poll() then only waits.
-    poll(&look, 1, static_cast<int>(std::clamp<int64_t>(left / pycomms::kMillisecond + 1, 1, 1000)));
-  }
-}
-
 }  // namespace hostccl::net

@@ -2,10 +2,9 @@
 // A server that closes without an answer (it was flooded, or is being replaced) is tried again until the deadline; a
 // refusal, and an address where nobody listens, end it at once.
 //
-// Threads: one at a time. Nothing blocks but dial_and_wait(). Must not know: endpoints, links.
+// Threads: one at a time. Nothing blocks. Must not know: endpoints, links.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -70,9 +69,5 @@ class Dial {
   Verdict verdict_ = Verdict::kAccepted;
   pycomms::Status status_;
 };
-
-// For those who may block: until it is over. A refusal is an error that says how.
-pycomms::Result<Descriptor> dial_and_wait(const Introduction& who, const Address& to, uint32_t own_scope,
-                                          const SocketOptions& options, pycomms::Deadline deadline);
 
 }  // namespace hostccl::net

@@ -157,8 +157,7 @@ void Endpoint::run() {
 int Endpoint::sleep_ms(int64_t now) const {
   int64_t until = reception_.next_deadline_ns();
   if (paused_until_ns_ != 0) until = std::min(until, paused_until_ns_);
-  const int64_t left = Deadline::at(until).left(now);
-  return static_cast<int>(std::min<int64_t>((left + pycomms::kMillisecond - 1) / pycomms::kMillisecond, 60'000));
+  return pycomms::poll_ms(Deadline::at(until).left(now));
 }
 
 void Endpoint::accept_some(int64_t now) {

@@ -1,5 +1,7 @@
 #include "hostccl/net/hello.h"
 
+#include <cstring>
+
 #include "hostccl/net/siphash.h"
 
 namespace hostccl::net {

@@ -24,8 +24,13 @@ struct InSink {
   ~InSink() { --sink_depth; }
 };
 
-void call_all(const std::vector<Completion>& told) {
-  for (const Completion& each : told) each.call(each.arg, false);
+// With no lock held.
+void tell_sent(const Outbox::Finished& finished) {
+  for (size_t i = 0; i < finished.count; ++i) finished.calls[i].call(finished.calls[i].arg, true);
+}
+
+void tell_given_up(const std::vector<Completion>& all) {
+  for (const Completion& each : all) each.call(each.arg, false);
 }
 
 std::string words(size_t bytes) { return std::to_string(bytes) + " bytes"; }
@@ -54,7 +59,7 @@ Link::Link(int peer, Sink& sink)
 
 Link::~Link() {
   if (is_foreign() || has_ended()) return;
-  call_all(finish_locked());
+  tell_given_up(drop_connection());
 }
 
 bool Link::is_foreign() const { return fork_generation_ != pycomms::fork_generation(); }
@@ -66,13 +71,13 @@ std::string Link::name() const {
 
 bool Link::attach(Descriptor socket, const Address& at, Watcher watcher) {
   while (!try_receiving()) sched_yield();
-  const bool attached = attach_locked(std::move(socket), at, watcher);
+  const bool attached = take_socket(std::move(socket), at, watcher);
   stop_receiving();
   if (attached) flush();
   return attached;
 }
 
-bool Link::attach_locked(Descriptor socket, const Address& at, Watcher watcher) {
+bool Link::take_socket(Descriptor socket, const Address& at, Watcher watcher) {
   std::lock_guard lock(mutex_);
   if (has_ended()) return false;
   socket_ = std::move(socket);
@@ -122,7 +127,7 @@ Status Link::send(Lane lane, Message message, const Payload& payload, Completion
     has_unpushed_.store(left && push == Push::kLater, std::memory_order_release);
     if (left && !more && push == Push::kNow) watch_for_output(true);
   }
-  for (size_t i = 0; i < finished.count; ++i) finished.calls[i].call(finished.calls[i].arg, true);
+  tell_sent(finished);
   if (more) flush();
   return Status::ok();
 }
@@ -157,7 +162,7 @@ bool Link::flush_once(bool& more, bool comes_again) {
     has_unpushed_.store(false, std::memory_order_release);
     watch_for_output(left && send_error_ == 0 && !(more && comes_again));
   }
-  for (size_t i = 0; i < finished.count; ++i) finished.calls[i].call(finished.calls[i].arg, true);
+  tell_sent(finished);
   return finished.bytes > 0;
 }
 
@@ -254,11 +259,11 @@ LinkEnd Link::lost(const std::string& how) const {
 void Link::finish(const LinkEnd& end) {
   if (has_ended()) return;
   const InSink inside;
-  call_all(finish_locked());
+  tell_given_up(drop_connection());
   sink_.ended(peer_, end);
 }
 
-std::vector<Completion> Link::finish_locked() {
+std::vector<Completion> Link::drop_connection() {
   std::lock_guard lock(mutex_);
   state_.store(State::kEnded, std::memory_order_release);
   has_output_.store(false, std::memory_order_release);

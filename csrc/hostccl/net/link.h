@@ -75,7 +75,7 @@ class Link {
   enum class State : uint8_t { kConnecting, kOpen, kClosing, kEnded };
 
   bool is_foreign() const;
-  bool attach_locked(Descriptor socket, const Address& at, Watcher watcher);
+  bool take_socket(Descriptor socket, const Address& at, Watcher watcher);
   bool flush();
   bool flush_once(bool& more, bool comes_again);
   void watch_for_output(bool on);
@@ -85,7 +85,7 @@ class Link {
   void look_for_end(Inbox::Outcome outcome, int error);
   LinkEnd lost(const std::string& how) const;
   void finish(const LinkEnd& end);
-  std::vector<Completion> finish_locked();
+  std::vector<Completion> drop_connection();
 
   const int peer_;
   Sink& sink_;

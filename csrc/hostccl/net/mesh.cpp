@@ -206,20 +206,15 @@ void Mesh::take(std::vector<Step>& steps) {
   }
 }
 
-bool Mesh::progress(int expected) {
+bool Mesh::progress() {
   if (is_foreign()) return false;
   bool moved = false;
   if (pending_.load(std::memory_order_acquire) > 0) moved = advance_dials();
-  if (expected >= 0) {
-    Link* link = find_link(expected);
-    // Mostly that was what the caller waits for; but the others must not starve behind a busy peer.
-    if (link != nullptr && link->progress() && turns_.fetch_add(1, std::memory_order_relaxed) % 4 != 0) return true;
-  }
   const size_t count = active_count_.load(std::memory_order_acquire);
   if (count > kFewLinks) return progress_ready() || moved;
   for (size_t i = 0; i < count; ++i) {
-    const int rank = active_[i].load(std::memory_order_relaxed);
-    if (Link* link = find_link(rank); link != nullptr && rank != expected) moved |= link->progress();
+    Link* const link = find_link(active_[i].load(std::memory_order_relaxed));
+    if (link != nullptr) moved |= link->progress();
   }
   return moved;
 }
@@ -239,6 +234,7 @@ bool Mesh::progress_ready() {
   return moved;
 }
 
+// Dials are not always on the epoll instance: between two tries they have no descriptor.
 int64_t Mesh::wake_at_ns() const {
   return pending_.load(std::memory_order_acquire) > 0 ? pycomms::now_ns() + kLookAtDials : pycomms::kForever;
 }
@@ -248,9 +244,8 @@ void Mesh::wait(Deadline deadline) {
   sleepers_.fetch_add(1, std::memory_order_acq_rel);
   const int64_t now = pycomms::now_ns();
   const int64_t left = std::min(deadline.left(now), Deadline::at(wake_at_ns()).left(now));
-  const int64_t ms = std::min<int64_t>((left + pycomms::kMillisecond - 1) / pycomms::kMillisecond, 60'000);
   epoll_event event;
-  const int count = epoll_wait(epoll_.get(), &event, 1, static_cast<int>(ms));
+  const int count = epoll_wait(epoll_.get(), &event, 1, pycomms::poll_ms(left));
   const int others = sleepers_.fetch_sub(1, std::memory_order_acq_rel) - 1;
   if (count <= 0 || event.data.u64 != kMeshBell) return;
   eventfd_t rung;

@@ -43,12 +43,9 @@ class Mesh {
   // As it is: null when nobody has begun.
   Link* find_link(int rank) const;
 
-  // Moves all links on. `expected`: the rank that the caller waits for, which is looked at first. True: something moved.
-  bool progress(int expected = -1);
+  // Moves all links on. True: something moved.
+  bool progress();
 
-  // To sleep: readable when progress() has something to do; look again at wake_at_ns() in any case.
-  int fd() const { return epoll_.get(); }
-  int64_t wake_at_ns() const;
   // Sleeps until there is something to do, until ring(), or until the deadline.
   void wait(pycomms::Deadline deadline);
   // Wakes all who are in wait(), or else the next who goes there. From any thread, also of a signal handler.
@@ -93,6 +90,7 @@ class Mesh {
   void take(std::vector<Step>& steps);
   LinkEnd unreachable(int rank, const std::string& why) const;
   bool progress_ready();
+  int64_t wake_at_ns() const;
 
   const std::shared_ptr<Endpoint> endpoint_;  // shared: with the meshes of other communicators
   const MeshOptions options_;
@@ -104,7 +102,6 @@ class Mesh {
   std::vector<std::atomic<int>> active_;   // ranks that have a link, in the order in which they got it
   std::atomic<size_t> active_count_{0};
   std::atomic<int> pending_{0};  // peers in kDialling or kAwaited
-  std::atomic<uint32_t> turns_{0};
   mutable std::atomic<int> sleepers_{0};
 
   mutable std::mutex mutex_;

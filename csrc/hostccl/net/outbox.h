@@ -6,8 +6,6 @@
 
 #include <array>
 #include <cstddef>
-#include <memory>
-#include <span>
 #include <vector>
 
 #include "base/status.h"

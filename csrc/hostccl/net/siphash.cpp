@@ -1,5 +1,7 @@
 #include "hostccl/net/siphash.h"
 
+#include <cstring>
+
 namespace hostccl::net {
 namespace {
 

@@ -1,8 +1,8 @@
 // An origin's connection to the window service of one peer, which its callers move on themselves: sends requests, takes the
 // answers to where they belong, and keeps the errors of requests that nobody waited for.
 //
-// Threads: whoever has its turn; forgo() and descriptor() any. Blocks in slices, and looks in between for reasons to stop. A call
-// that is given up amid a request ends the connection. Must not know: what the requests mean.
+// Threads: whoever has its turn; forgo_lock() and wait_for_news() any. Blocks in slices, and looks in between for
+// reasons to stop. A call that is given up amid a request ends the connection. Must not know: what the requests mean.
 #pragma once
 
 #include <array>

@@ -35,9 +35,20 @@ bool with_type(DataType type, Visit&& visit) {
     case nccl_abi::kFloat64:
       visit(double{});
       return true;
-    default:
-      return false;
+    case nccl_abi::kInt8:
+    case nccl_abi::kUint8:
+    case nccl_abi::kInt16:
+    case nccl_abi::kUint16:
+    case nccl_abi::kFloat16:
+    case nccl_abi::kBfloat16:
+    case nccl_abi::kFloat8e4m3:
+    case nccl_abi::kFloat8e5m2:
+    case nccl_abi::kComplex64:
+    case nccl_abi::kComplex128:
+    case nccl_abi::kBool:
+      break;
   }
+  return false;
 }
 
 const char* name_of(WindowOp op) {

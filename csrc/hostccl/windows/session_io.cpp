@@ -1,3 +1,4 @@
+// WindowSession, its connection: what comes in, what goes out, and the buffers in between.
 #include <array>
 #include <cstring>
 

@@ -1,19 +1,18 @@
 #include "hostccl/windows/site.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/fork.h"
 #include "hostccl/failures.h"
+#include "hostccl/report.h"
 #include "hostccl/windows/network.h"
-#include "hostccl/windows/report.h"
 
 namespace hostccl {
+namespace {
+
 using pycomms::Code;
 using pycomms::Status;
-
-namespace {
 
 constexpr int64_t kUntilUnused = 10 * pycomms::kSecond;
 
@@ -113,7 +112,6 @@ Status WindowSite::connect(int64_t timeout_ns, std::vector<int>* about) {
 }
 
 Status WindowSite::trouble_while_waiting(int peer) const {
-  constexpr int64_t kAskHookEvery = 50 * pycomms::kMillisecond;
   PYCOMMS_RETURN_IF_ERROR(trouble_with(peer));
   thread_local int64_t asked_hook = 0;
   const int64_t now = pycomms::now_ns();

@@ -3,7 +3,6 @@
 namespace hostccl {
 
 pycomms::Status BellWait::check(int64_t now) {
-  constexpr int64_t kAskHookEvery = 50 * pycomms::kMillisecond;
   if (deadline_.passed(now)) return {pycomms::Code::kTimeout, "the deadline has passed"};
   if (asked_hook_ == 0) asked_hook_ = now;
   if (now - asked_hook_ > kAskHookEvery) {

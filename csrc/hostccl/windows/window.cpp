@@ -1,7 +1,5 @@
 #include "hostccl/windows/window.h"
 
-#include <algorithm>
-
 #include "hostccl/failures.h"
 #include "hostccl/windows/locks.h"
 #include "hostccl/windows/wait.h"
@@ -25,15 +23,18 @@ Status refused(const std::string& what) { return {Code::kInvalidArgument, what};
 
 }  // namespace
 
+Status Window::check_rank(int peer) const {
+  if (peer >= 0 && peer < nranks()) [[likely]]
+    return Status::ok();
+  return refused("peer is " + std::to_string(peer) + ", but the window has ranks 0 to " + std::to_string(nranks() - 1));
+}
+
 Status Window::check(const Inside& inside, int peer) const {
   if (!inside) return {Code::kInvalidState, "the communicator of the window is closed"};
   if (site_->is_foreign()) {
     return {Code::kInvalidState, "this process was forked from the one that made the window, and cannot use it"};
   }
-  if (peer < 0 || peer >= nranks()) {
-    return refused("peer is " + std::to_string(peer) + ", but the window has ranks 0 to " +
-                   std::to_string(nranks() - 1));
-  }
+  PYCOMMS_RETURN_IF_ERROR(check_rank(peer));
   if (mine_->is_closed()) return {Code::kInvalidState, "the window is closed"};
   PYCOMMS_RETURN_IF_ERROR(site_->trouble_with(peer));
   if (has_closed(peer)) {
@@ -48,10 +49,7 @@ bool Window::has_closed(int peer) const {
 }
 
 Status Window::attr(int peer, WindowAttr* attr) const {
-  if (peer < 0 || peer >= nranks()) {
-    return refused("peer is " + std::to_string(peer) + ", but the window has ranks 0 to " +
-                   std::to_string(nranks() - 1));
-  }
+  PYCOMMS_RETURN_IF_ERROR(check_rank(peer));
   const Peer& there = this->peer(peer);
   *attr = {there.is_served ? WindowReach::kServed : WindowReach::kMapped, there.memory.bytes, there.memory.data,
            has_closed(peer)};
@@ -199,12 +197,7 @@ Status Window::wait_signal(std::span<const int> peers, bool all_of, int slot, in
   const Inside inside(*this);
   PYCOMMS_RETURN_IF_ERROR(check(inside, rank()));
   if (peers.empty() && !all_of) return refused("peers is empty, and one of them was to signal");
-  for (const int peer : peers) {
-    if (peer < 0 || peer >= nranks()) {
-      return refused("peer is " + std::to_string(peer) + ", but the window has ranks 0 to " +
-                     std::to_string(nranks() - 1));
-    }
-  }
+  for (const int peer : peers) PYCOMMS_RETURN_IF_ERROR(check_rank(peer));
   if (std::string wrong = check_signal(*mine_, {slot, SignalChange::kAdd, 0}); !wrong.empty()) return refused(wrong);
   if (count < 1) return refused("count is " + std::to_string(count) + ", expected at least 1");
   std::vector<bool> taken(peers.size(), false);
@@ -265,10 +258,7 @@ std::string Window::words_for_missing_signals(std::span<const int> peers, const 
 Status Window::read_signal(int peer, int slot, int64_t* value) const {
   const Inside inside(*this);
   PYCOMMS_RETURN_IF_ERROR(check(inside, rank()));
-  if (peer < 0 || peer >= nranks()) {
-    return refused("peer is " + std::to_string(peer) + ", but the window has ranks 0 to " +
-                   std::to_string(nranks() - 1));
-  }
+  PYCOMMS_RETURN_IF_ERROR(check_rank(peer));
   if (std::string wrong = check_signal(*mine_, {slot, SignalChange::kAdd, 0}); !wrong.empty()) return refused(wrong);
   *value = mine_->layout.signal(mine_->block, peer, slot).load(std::memory_order_acquire);
   return Status::ok();

@@ -77,6 +77,7 @@ class Window {
   bool map_peer(int rank, const SharedLocation& block, const SharedLocation& data, WindowMemory* memory) const;
   pycomms::Status map_peers(const std::vector<Report>& reports, std::vector<int>* about);
   const Peer& peer(int rank) const { return peers_[static_cast<size_t>(rank)]; }
+  pycomms::Status check_rank(int peer) const;
   // Ok: the call may go on, and the peer exists and is well.
   pycomms::Status check(const Inside& inside, int peer) const;
   bool has_closed(int peer) const;

@@ -1,12 +1,11 @@
 // How a window is made: every rank tells where its memory is, maps that of the others, and hears whether all could.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "hostccl/report.h"
 #include "hostccl/shared_buffers.h"
-#include "hostccl/windows/report.h"
 #include "hostccl/windows/window.h"
 
 namespace hostccl {
@@ -31,17 +30,6 @@ struct Offer {
 struct Verdict {
   uint8_t reaches_all;  // by loads and stores
 };
-
-// Null when it cannot be mapped here: another user's process, another container.
-std::shared_ptr<pycomms::SharedMapping> map_location(int pid, const SharedLocation& location, size_t bytes) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(location.fd);
-  const pycomms::Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  SharedLocation opened;
-  if (!fd || !locate(fd.get(), location.offset, bytes, opened)) return nullptr;
-  if (opened.device != location.device || opened.inode != location.inode) return nullptr;
-  auto mapping = pycomms::SharedMapping::map(fd);
-  return mapping.is_ok() ? mapping.take() : nullptr;
-}
 
 }  // namespace
 

@@ -6,8 +6,8 @@
 #include <c10/util/safe_numerics.h>
 
 #include <algorithm>
-#include <thread>
 
+#include "base/thread.h"
 #include "nccl2/c10d/convert.h"
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/monitored_barrier.h"
@@ -123,10 +123,14 @@ Backend::~Backend() {
 template <typename Step>
 void Backend::tear_down(std::shared_ptr<Lanes> lanes, Step step) {
   if (!OpState::is_running_continuations()) return step(*lanes);
-  std::thread([lanes = std::move(lanes), step]() mutable {
-    step(*lanes);
-    lanes.reset();
-  }).detach();
+  // Not in the thread's function: if no thread can be had, that is destroyed here, and what it holds would be joined.
+  auto* const kept = new std::shared_ptr<Lanes>(std::move(lanes));
+  auto thread = start_thread("pycomms-end", [kept, step] {
+    step(**kept);
+    delete kept;
+  });
+  // It owns what it uses. Without a thread the group is better leaked than blocked.
+  if (thread.is_ok()) thread.take().detach();
 }
 
 // torch aborts all groups in a block of the default group: their communicators are aborted as one group of the engine, with

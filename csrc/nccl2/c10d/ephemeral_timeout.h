@@ -2,7 +2,6 @@
 // Extensions add up; each ends on its own. Any thread; one load while there is none.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>

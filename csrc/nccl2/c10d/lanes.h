@@ -5,7 +5,6 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>

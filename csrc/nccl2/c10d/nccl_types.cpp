@@ -38,12 +38,12 @@ RedOp on_bool(const char* op, ::c10d::ReduceOp::RedOpType reduction) {
 
 }  // namespace
 
-NcclUnit to_nccl_moved(at::ScalarType type) {
+Unit to_nccl_moved(at::ScalarType type) {
   if (has_nccl_type(type)) return {to_data_type(type), 1};
   return {nccl_abi::kUint8, c10::elementSize(type)};
 }
 
-NcclUnit to_nccl_reduced(const char* op, at::ScalarType type) {
+Unit to_nccl_reduced(const char* op, at::ScalarType type) {
   if (has_nccl_type(type)) [[likely]]
     return {to_data_type(type), 1};
   if (type == at::kBool) return {nccl_abi::kUint8, 1};

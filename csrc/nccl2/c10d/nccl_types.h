@@ -9,15 +9,16 @@
 
 namespace pycomms::c10d_backend {
 
-struct NcclUnit {
+// What the engine takes the elements of a tensor for.
+struct Unit {
   DataType type;
   size_t per_element;  // of `type` in one element of the tensor
 };
 
-NcclUnit to_nccl_moved(at::ScalarType type);
+Unit to_nccl_moved(at::ScalarType type);
 // Of 16-bit integers, which NCCL lacks, our engine's name: such reductions are composed (composed_reduction.h). Throws
 // TypeError where there is nothing that could compute with the type.
-NcclUnit to_nccl_reduced(const char* op, at::ScalarType type);
+Unit to_nccl_reduced(const char* op, at::ScalarType type);
 // For what needs no composing. Throws where the reduction makes no sense for the type.
 RedOp to_nccl_red_op(const char* op, const ::c10d::ReduceOp& reduction, at::ScalarType type);
 

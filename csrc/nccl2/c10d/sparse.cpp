@@ -3,13 +3,13 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sparse_coo_tensor.h>
-#include <pthread.h>
 
 #include <iomanip>
 #include <limits>
 #include <numeric>
 #include <sstream>
 
+#include "base/thread.h"
 #include "nccl2/c10d/convert.h"
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/sparse_shape.h"
@@ -91,16 +91,26 @@ Error SparseLane::run(at::Tensor tensor, int64_t timeout) {
 }
 
 void SparseLane::queue(at::Tensor tensor, int64_t timeout, std::function<void(Error)> done) {
+  if (Status started = start_thread_if_none(); !started.is_ok()) {
+    return done(group_->give_up(make_error(ErrorKind::kSystem, started.message()).detail()));
+  }
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back({std::move(tensor), timeout, std::move(done)});
-    if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
   }
   changed_.notify_all();
 }
 
+Status SparseLane::start_thread_if_none() {
+  const std::lock_guard lock(mutex_);
+  if (thread_.joinable()) return {};
+  auto thread = start_thread("pycomms-sparse", [this] { serve(); });
+  if (!thread.is_ok()) return thread.status();
+  thread_ = thread.take();
+  return {};
+}
+
 void SparseLane::serve() {
-  pthread_setname_np(pthread_self(), "pycomms-sparse");
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return (!tasks_.empty() && !busy_) || (stopping_ && tasks_.empty()); });

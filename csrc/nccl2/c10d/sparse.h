@@ -29,7 +29,7 @@ class SparseLane {
 
   // In place.
   Error run(at::Tensor tensor, int64_t timeout);
-  // The same on the lane's thread; `done` is called there.
+  // The same on the lane's thread; `done` is called there, or here if there is no thread to be had.
   void queue(at::Tensor tensor, int64_t timeout, std::function<void(Error)> done);
 
   // Ends what is running and what is queued with an error.
@@ -47,6 +47,7 @@ class SparseLane {
     std::function<void(Error)> done;
   };
   void serve();
+  Status start_thread_if_none();
   Error all_reduce_or_fail(const at::Tensor& tensor, int64_t timeout);
   Error all_reduce(const at::Tensor& tensor, int64_t timeout);
   template <typename Call>

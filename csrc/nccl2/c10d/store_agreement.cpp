@@ -1,8 +1,5 @@
 #include "nccl2/c10d/store_agreement.h"
 
-#include <time.h>
-
-#include <algorithm>
 #include <sstream>
 
 #include "nccl2/c10d/errors.h"
@@ -12,7 +9,7 @@
 namespace pycomms::c10d_backend {
 namespace {
 
-constexpr timespec kAskEvery{0, 5 * kMillisecond};
+constexpr int64_t kAskEvery = 5 * kMillisecond;
 
 // States of a member's note. Keys are overwritten and never removed: to get one that is gone would block.
 constexpr const char* kHere = "here";
@@ -89,7 +86,7 @@ Error StoreAgreement::follow(const Note& mine, Decision* decision) {
 
 template <typename Look, typename Absent>
 Error StoreAgreement::until(Look&& look, Absent&& absent_now) {
-  for (int64_t next_poll = now_ns() + kInterruptPoll; !look(); nanosleep(&kAskEvery, nullptr)) {
+  for (int64_t next_poll = now_ns() + kInterruptPoll; !look(); sleep_for(kAskEvery)) {
     const int64_t now = now_ns();
     if (deadline_.passed(now)) {
       std::vector<int> absent = absent_now();

@@ -1,7 +1,5 @@
 #include "nccl2/c10d/store_rendezvous.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -11,7 +9,7 @@
 namespace pycomms::c10d_backend {
 namespace {
 
-constexpr timespec kLookEvery{0, 10 * kMillisecond};
+constexpr int64_t kLookEvery = 10 * kMillisecond;
 
 }  // namespace
 
@@ -60,7 +58,7 @@ Error StoreRendezvous::wait_while_outer_is_well(int index, int root, Deadline de
   while (!store_->check({key(index)})) {
     if (Error error = outer_()) return error;
     if (deadline.passed()) return nobody_came(index, root, now_ns() - begun, "");
-    nanosleep(&kLookEvery, nullptr);
+    sleep_for(kLookEvery);
   }
   return {};
 }

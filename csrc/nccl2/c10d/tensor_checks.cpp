@@ -47,17 +47,11 @@ std::string shape_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-// Elements of the engine's type: a type that the engine has no name for travels as bytes.
-struct Unit {
-  DataType type;
-  size_t per_element;
-};
-
+// A type that the engine has no name for travels as bytes.
 Unit unit_of(const char* op, const at::Tensor& tensor, Use use) {
   if (tensor.is_cuda()) {
     const at::ScalarType type = tensor.scalar_type();
-    const NcclUnit unit = use == Use::kReduce ? to_nccl_reduced(op, type) : to_nccl_moved(type);
-    return {unit.type, unit.per_element};
+    return use == Use::kReduce ? to_nccl_reduced(op, type) : to_nccl_moved(type);
   }
   const DataType type = to_data_type(tensor.scalar_type());
   if (type != kNoType) [[likely]]

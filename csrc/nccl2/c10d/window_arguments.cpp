@@ -88,10 +88,21 @@ Element to_element(const TensorWindow& window, const char* op, const char* name,
     case nccl_abi::kFloat64:
       element.f64 = to_double(op, name, value);
       return element;
-    default:
-      throw_type_error(op, std::string("the window holds ") + c10::toString(window.local().scalar_type()) +
-                               ", expected int32, int64, uint32, uint64, float32 or float64");
+    case nccl_abi::kInt8:
+    case nccl_abi::kUint8:
+    case nccl_abi::kInt16:
+    case nccl_abi::kUint16:
+    case nccl_abi::kFloat16:
+    case nccl_abi::kBfloat16:
+    case nccl_abi::kFloat8e4m3:
+    case nccl_abi::kFloat8e5m2:
+    case nccl_abi::kComplex64:
+    case nccl_abi::kComplex128:
+    case nccl_abi::kBool:
+      break;
   }
+  throw_type_error(op, std::string("the window holds ") + c10::toString(window.local().scalar_type()) +
+                           ", expected int32, int64, uint32, uint64, float32 or float64");
 }
 
 PyObject* to_python(const TensorWindow& window, const Element& element) {
@@ -106,9 +117,21 @@ PyObject* to_python(const TensorWindow& window, const Element& element) {
       return PyLong_FromUnsignedLongLong(element.u64);
     case nccl_abi::kFloat32:
       return PyFloat_FromDouble(static_cast<double>(element.f32));
-    default:
-      return PyFloat_FromDouble(element.f64);
+    case nccl_abi::kFloat64:
+    case nccl_abi::kInt8:
+    case nccl_abi::kUint8:
+    case nccl_abi::kInt16:
+    case nccl_abi::kUint16:
+    case nccl_abi::kFloat16:
+    case nccl_abi::kBfloat16:
+    case nccl_abi::kFloat8e4m3:
+    case nccl_abi::kFloat8e5m2:
+    case nccl_abi::kComplex64:
+    case nccl_abi::kComplex128:
+    case nccl_abi::kBool:
+      break;
   }
+  return PyFloat_FromDouble(element.f64);  // to_element() has refused what has no other type
 }
 
 at::Tensor to_tensor(const char* op, const char* name, py::handle value) {

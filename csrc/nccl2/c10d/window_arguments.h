@@ -6,7 +6,6 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "nccl2/c10d/window.h"

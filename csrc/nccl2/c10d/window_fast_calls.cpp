@@ -3,7 +3,6 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <climits>
-
 #include <vector>
 
 #include "nccl2/c10d/window_self.h"

@@ -22,13 +22,6 @@ WindowOnDevice::WindowOnDevice(c10::intrusive_ptr<Backend> backend, std::shared_
       device_(std::move(device)),
       bytes_(std::move(bytes)) {}
 
-WindowOnDevice::~WindowOnDevice() {
-  const ReleaseGil gil;
-  if (handle_.load(std::memory_order_acquire) == nullptr) return;
-  // NCCL would wait for the others here; whoever wants it deregistered calls close().
-  static_cast<void>(handle_.exchange(nullptr));
-}
-
 std::shared_ptr<DeviceGroup> WindowOnDevice::group_for(Backend& backend, at::Device device) {
   auto group = backend.device_group(device);
   const Engine& engine = group->communicator().engine();

@@ -27,7 +27,8 @@ class WindowOnDevice final : public TensorWindow {
 
   WindowOnDevice(c10::intrusive_ptr<Backend> backend, std::shared_ptr<DeviceGroup> device, at::Tensor local,
                  std::vector<uint64_t> bytes, Generation generation);
-  ~WindowOnDevice() override;
+  // Leaves one that is open to NCCL, which would wait for the others: whoever wants it deregistered calls close().
+  ~WindowOnDevice() override = default;
 
   bool is_closed() const override { return handle_.load(std::memory_order_acquire) == nullptr; }
 

@@ -5,6 +5,7 @@
 #include "nccl2/core/recorded.h"
 
 namespace pycomms::c10d_backend {
+
 struct WindowQueue::Task {
   std::shared_ptr<WindowQueue> queue;
   std::shared_ptr<TensorOp> state;
@@ -22,17 +23,8 @@ struct WindowQueue::Task {
   }
 };
 
-Result<StreamHandle> WindowQueue::stream() {
-  if (StreamHandle made = stream_.load(std::memory_order_acquire)) return made;
-  const std::lock_guard lock(making_stream_);
-  if (StreamHandle made = stream_.load(std::memory_order_acquire)) return made;
-  Result<StreamHandle> made = runtime_.create_stream("pycomms-window");
-  if (made.is_ok()) stream_.store(made.value(), std::memory_order_release);
-  return made;
-}
-
 Status WindowQueue::add(std::shared_ptr<TensorOp> state, Operation operation) {
-  Result<StreamHandle> on = stream();
+  Result<StreamHandle> on = stream_.get("pycomms-window");
   if (!on.is_ok()) return on.status();
   in_flight_.add(state);
   auto task = std::make_unique<Task>(Task{shared_from_this(), state, std::move(operation)});
@@ -45,10 +37,6 @@ Status WindowQueue::add(std::shared_ptr<TensorOp> state, Operation operation) {
   hostccl::Failure failure{};
   static_cast<void>(engine_.host.last_failure(&failure));
   return {Code::kSystem, failure.text};
-}
-
-void WindowQueue::end() {
-  if (StreamHandle made = stream_.exchange(nullptr)) runtime_.destroy_stream(made);
 }
 
 }  // namespace pycomms::c10d_backend

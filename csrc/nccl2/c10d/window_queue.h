@@ -3,14 +3,13 @@
 // operation does.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "nccl2/c10d/tensor_op.h"
 #include "nccl2/core/communicator.h"
 #include "nccl2/core/in_flight.h"
+#include "nccl2/core/lazy_stream.h"
 
 namespace pycomms::c10d_backend {
 
@@ -18,7 +17,7 @@ class WindowQueue : public std::enable_shared_from_this<WindowQueue> {
  public:
   using Operation = std::function<Error()>;  // must not throw
 
-  explicit WindowQueue(const Communicator& group) : engine_(group.engine()), runtime_(group.runtime()) {}
+  explicit WindowQueue(const Communicator& group) : engine_(group.engine()), stream_(group.runtime()) {}
 
   // The operation's result ends the state. Not ok: it was not queued.
   Status add(std::shared_ptr<TensorOp> state, Operation operation);
@@ -28,17 +27,14 @@ class WindowQueue : public std::enable_shared_from_this<WindowQueue> {
     return in_flight_.wait_until_empty(deadline, interrupted);
   }
   // Waits for what is queued; by its owner, who adds nothing any more.
-  void end();
+  void end() { stream_.end(); }
 
  private:
   struct Task;
-  Result<StreamHandle> stream();
 
   const Engine& engine_;
-  DeviceRuntime& runtime_;
+  LazyStream stream_;
   InFlight in_flight_;
-  std::mutex making_stream_;
-  std::atomic<StreamHandle> stream_{nullptr};
 };
 
 }  // namespace pycomms::c10d_backend

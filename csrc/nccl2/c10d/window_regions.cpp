@@ -1,8 +1,7 @@
 #include "nccl2/c10d/window_regions.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <ATen/MemoryOverlap.h>
+#include <ATen/core/grad_mode.h>
 
 #include <sstream>
 

@@ -2,7 +2,6 @@
 
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
-
 #include <c10/core/StreamGuard.h>
 
 #include "nccl2/c10d/convert.h"

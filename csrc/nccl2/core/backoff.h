@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sched.h>
-#include <time.h>
 
 #include <algorithm>
 
@@ -17,8 +16,7 @@ class Backoff {
       sched_yield();
       return;
     }
-    const timespec nap{0, std::min<long>(rounds_ * kMicrosecond, kMillisecond)};
-    nanosleep(&nap, nullptr);
+    sleep_for(std::min(rounds_ * kMicrosecond, kMillisecond));
   }
 
  private:

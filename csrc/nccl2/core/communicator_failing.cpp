@@ -1,5 +1,4 @@
 // How a communicator fails: what the engine's results mean, the first error, and failures that are learned elsewhere.
-#include "base/futex.h"
 #include "nccl2/core/communicator.h"
 #include "nccl2/core/failure.h"
 #include "nccl2/core/roots.h"
@@ -51,10 +50,9 @@ Error Communicator::explain(EngineResult result, OpKind kind, uint64_t sequence)
 Error Communicator::explain_served(EngineResult result, OpKind kind, uint64_t sequence) {
   const bool is_usage = result == nccl_abi::kInvalidArgument || result == nccl_abi::kInvalidUsage;
   if (is_usage || engine_.is_host() || !options_.outer) return explain(result, kind, sequence);
-  std::atomic<uint32_t> never{0};
   for (const Deadline deadline = Deadline::after(kNewsOfDeath); !deadline.passed();) {
     if (Error gone = options_.outer()) return fail(std::move(gone));
-    futex_wait(never, 0, kMillisecond);
+    sleep_for(kMillisecond);
   }
   return explain(result, kind, sequence);
 }

@@ -76,7 +76,6 @@ Registrations::Settle DeviceCommunicator::settle() {
 
 // What is in an open block has not been issued yet, and is not waited for.
 Error DeviceCommunicator::wait_until_passed(OpKind kind) {
-  std::atomic<uint32_t> never{0};
   for (const Deadline deadline = Deadline::after(communicator_->timeout());;) {
     {
       const std::lock_guard lock(mutex_);
@@ -87,7 +86,7 @@ Error DeviceCommunicator::wait_until_passed(OpKind kind) {
       return make_error(ErrorKind::kTimeout, kind, 0,
                         "operations that may use the memory have not ended on the device");
     }
-    futex_wait(never, 0, kLookForMemoryEvery);
+    sleep_for(kLookForMemoryEvery);
   }
 }
 

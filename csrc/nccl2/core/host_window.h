@@ -6,7 +6,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "base/gate.h"
 #include "nccl2/core/communicator.h"

@@ -5,11 +5,11 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 
 #include "base/gate.h"
 #include "nccl2/core/error.h"
 #include "nccl2/core/in_flight.h"
+#include "nccl2/core/lazy_stream.h"
 #include "nccl2/driver/device_runtime.h"
 
 namespace pycomms {
@@ -27,7 +27,7 @@ class Lane {
  public:
   // `source` outlives every operation in flight.
   Lane(const Engine& engine, DeviceRuntime& runtime, FailureSource& source)
-      : engine_(engine), runtime_(runtime), source_(source) {}
+      : engine_(engine), runtime_(runtime), source_(source), stream_(runtime) {}
 
   // Before the first operation. `comm` stays valid until close() has returned.
   void open(CommHandle comm) { comm_ = comm; }
@@ -36,7 +36,7 @@ class Lane {
   FailureSource& source() { return source_; }
 
   // The stream, made at its first use.
-  Result<StreamHandle> stream(const char* name);
+  Result<StreamHandle> stream(const char* name) { return stream_.get(name); }
 
   // Operations on the stream that have not ended. Zero means that one may run on the calling thread without overtaking.
   bool is_idle() const { return queued_.load(std::memory_order_acquire) == 0; }
@@ -52,7 +52,7 @@ class Lane {
   // Waits until no waiter helps any more, then for the stream's work, and lets the stream go. Once.
   void close(Deadline deadline);
   // After a fork, in the child: the threads behind the stream do not exist here.
-  void abandon() { stream_ = nullptr; }
+  void abandon() { stream_.abandon(); }
 
  private:
   const Engine& engine_;
@@ -61,8 +61,7 @@ class Lane {
   Gate helpers_;
   InFlight in_flight_;
   std::atomic<int> queued_{0};
-  std::mutex making_stream_;
-  std::atomic<StreamHandle> stream_{nullptr};
+  LazyStream stream_;
   CommHandle comm_ = nullptr;
 };
 

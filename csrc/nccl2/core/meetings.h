@@ -1,5 +1,5 @@
 // Ways to find each other that need no store: by the handles of a regroup, and by way of another communicator.
-// Must not know: how the engine does it.
+// Each by the thread that connects a communicator. Must not know: how the engine does it.
 #pragma once
 
 #include <memory>

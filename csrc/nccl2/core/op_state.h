@@ -49,8 +49,9 @@ class OpState : public std::enable_shared_from_this<OpState> {
   // Ends the operation; the first call wins and returns true. Wakes the waiters, then runs the continuations.
   bool end(Outcome outcome, Error error = {});
 
-  // Waits; false when the deadline passed first. Without a deadline of the caller's own (`may_help`) it runs queued work
-  // itself rather than sleep: the operation's deadline then bounds it. `interrupted` is asked every 50 ms.
+  // Waits until it has ended; kExpired when the deadline passed first, kInterrupted when `interrupted` said so, which
+  // is asked every 50 ms. Without a deadline of the caller's own (`may_help`) it runs queued work itself rather than
+  // sleep: the operation's deadline then bounds it.
   enum class WaitResult { kEnded, kExpired, kInterrupted };
   WaitResult wait(Deadline deadline, bool may_help, bool (*interrupted)());
 

@@ -14,20 +14,15 @@ constexpr int64_t kIdle = 10 * kSecond;
 
 }  // namespace
 
-Supervisor& Supervisor::instance() {
-  static auto* one = new Supervisor;
-  return *one;
-}
+Supervisor& Supervisor::instance() { return per_process<Supervisor>(); }
 
 Status Supervisor::add(const std::shared_ptr<Supervised>& one) {
   const std::lock_guard lock(mutex_);
-  const uint32_t generation = fork_generation() + 1;
-  if (fork_generation_ != generation) {  // after a fork the parent's thread is not here
-    all_.clear();
+  if (!has_thread_) {
     auto thread = start_thread("pycomms-watch", [this] { main(); });
     if (!thread.is_ok()) return thread.status();
     thread.take().detach();  // its owner is never destroyed
-    fork_generation_ = generation;
+    has_thread_ = true;
   }
   std::erase_if(all_, [](const std::weak_ptr<Supervised>& other) { return other.expired(); });
   all_.push_back(one);
@@ -57,10 +52,9 @@ bool Supervisor::look() {
 }
 
 void Supervisor::main() {
-  std::atomic<uint32_t> never{0};
   for (;;) {
     if (look()) {
-      futex_wait(never, 0, kLookEvery);
+      sleep_for(kLookEvery);
       continue;
     }
     idle_.store(1, std::memory_order_seq_cst);

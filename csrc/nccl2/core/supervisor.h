@@ -21,7 +21,7 @@ class Supervised {
 
 class Supervisor {
  public:
-  // Never destroyed: its thread may be at work when the process ends.
+  // Never destroyed: its thread may be at work when the process ends. A forked child has its own.
   static Supervisor& instance();
 
   // Starts the thread, the first time. An error when there is none to be had.
@@ -35,7 +35,7 @@ class Supervisor {
 
   std::mutex mutex_;
   std::vector<std::weak_ptr<Supervised>> all_;  // guarded by mutex_
-  uint32_t fork_generation_ = 0;                // guarded by mutex_; of the thread, 0: none yet
+  bool has_thread_ = false;                     // guarded by mutex_
   std::atomic<uint32_t> idle_{0};               // 1: the thread sleeps until woken
 };
 

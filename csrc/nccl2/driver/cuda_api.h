@@ -3,8 +3,6 @@
 // Must not know: torch, communicators.
 #pragma once
 
-#include <string>
-
 #include "base/status.h"
 
 namespace cuda_abi {

@@ -15,8 +15,6 @@ class CudaRuntime final : public DeviceRuntime, public DeviceEvents {
  public:
   CudaRuntime(const CudaApi& api, int device) : api_(api), device_(device) {}
 
-  int device() const { return device_; }
-
   // --- DeviceRuntime: no streams of our own, nothing to help with
   Result<StreamHandle> create_stream(const char* name) override;
   void destroy_stream(StreamHandle) override {}

@@ -1,12 +1,13 @@
 #include "nccl2/driver/nccl_api.h"
 
-#include "nccl2/driver/nccl_composed.h"
-
 #include <dlfcn.h>
 
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <set>
+
+#include "nccl2/driver/nccl_composed.h"
 
 namespace pycomms {
 namespace {
@@ -35,7 +36,7 @@ std::set<std::string> mapped_copies(const std::string& name) {
     const size_t path = line.find('/');
     if (path == std::string::npos) continue;
     const std::string file = line.substr(path);
-    if (file.find('/' + name, 0) != std::string::npos) found.insert(file);
+    if (file.find('/' + name) != std::string::npos) found.insert(file);
   }
   return found;
 }

@@ -2,7 +2,7 @@
 // names a line for as long as its code object lives. That is safe in one direction only, from a thread to its own frames,
 // which nobody changes while it is in a call to us.
 // CPython keeps its frames to itself and lays them out anew in every version: only the ones that we have tested are read
-// like this. Elsewhere is_supported is false.
+// like this. Elsewhere PYCOMMS_WALKS_FRAMES is 0, and a walk visits nothing.
 #pragma once
 
 #include <Python.h>
