@@ -11,12 +11,12 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
 from pycomms.flight_recorder._clocks import align
+from pycomms.flight_recorder._markup import safe
 from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder._processes import one_of_each_process
 from pycomms.flight_recorder._standing import Standing, stand
@@ -24,7 +24,7 @@ from pycomms.flight_recorder._timeline import timeline
 from pycomms.flight_recorder._verdict_card import sentence, tone, verdict_card, waiting_ranks
 from pycomms.flight_recorder._wait_graph import draw
 from pycomms.flight_recorder._whole_file import whole_file
-from pycomms.flight_recorder._words import duration_text, printable, ranks_text
+from pycomms.flight_recorder._words import duration_text, ranks_text
 from pycomms.flight_recorder.analysis import Analysis, Finding
 
 MOST_ROWS = 2_000
@@ -75,11 +75,6 @@ def page(records: Sequence[Record], analysis: Analysis) -> str:
         data=script_data(drawn.data),
         script=script,
     )
-
-
-def safe(text: str) -> str:
-    """Text of strangers, for HTML: neither markup, nor letters that turn the direction of what follows."""
-    return escape(printable(text))
 
 
 def script_data(value: object) -> str:
