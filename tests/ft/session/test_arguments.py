@@ -92,8 +92,17 @@ def test_until_is_a_number() -> None:
         (lambda: ft.ElasticSampler(cast("int", 10.5), 2), "ElasticSampler: data is 10.5, expected a dataset"),
         (lambda: ft.LocalSGD(every=cast("int", "3")), "LocalSGD: every is '3', expected an int"),
         (lambda: ft.DiLoCo(every=cast("int", 1.5)), "DiLoCo: every is 1.5, expected an int"),
+        (lambda: ft.DiLoCo(every=1, lr=cast("float", "x")), "DiLoCo: lr is 'x', expected a number"),
+        (lambda: ft.DiLoCo(every=1, momentum=cast("float", None)), "DiLoCo: momentum is None, expected a number"),
     ],
 )
 def test_others_say_what_is_wrong(make: Callable[[], object], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         make()
+
+
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["lr", "momentum"])
+def test_rates_of_an_outer_step_that_cannot_be(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"DiLoCo: {name} is {value}, expected a finite number, at least 0"):
+        ft.DiLoCo(every=1, **{name: value})
