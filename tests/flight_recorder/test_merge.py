@@ -86,6 +86,14 @@ def test_lines_that_lie_are_not_believed(name: str, value: object, tmp_path: Pat
     assert read_until_damage(file) == []
 
 
+def test_a_line_nested_too_deep_to_be_a_record_is_damage(tmp_path: Path) -> None:
+    file = tmp_path / "job"
+    _bundle.write(file, missing_rank()[:2])
+    head, line, *_ = file.read_text().splitlines()
+    file.write_text("\n".join([head, line, "[" * 200_000 + "]" * 200_000, ""]))
+    assert len(read_until_damage(file)) == 1
+
+
 def test_another_version_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "job"
     file.write_text('{"pycomms_fr_bundle":2,"rows":[]}\n')
