@@ -61,6 +61,8 @@ def test_a_session_says_what_is_wrong(options: dict[str, Any], said: str) -> Non
         (lambda: ft.Checkpoints(cast("str", 3), every=1), "folder is 3, expected a path"),
         (lambda: ft.Replica(cast("int", "2")), "shards is '2', expected an int"),
         (lambda: ft.Replica(0), "shards is 0, expected at least 1"),
+        (lambda: ft.Replica(2, slot=cast("int", "x")), "slot is 'x', expected an int"),
+        (lambda: ft.Replica(2, slot=-1), "slot is -1, expected at least 0"),
     ],
 )
 def test_what_a_session_is_given_says_what_is_wrong(make: Callable[[], object], said: str) -> None:
