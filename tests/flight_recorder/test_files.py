@@ -249,10 +249,6 @@ def test_a_file_without_a_rank_is_that_of_the_only_rank_left(tmp_path: Path) -> 
     assert (analysis.verdict, analysis.root_ranks) == (Verdict.MISSING_RANK, (5,))
 
 
-def _without_times(records: list[Record]) -> list[Record]:
-    return [replace(record, taken_ns=0) for record in records]
-
-
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.4", "2.10"])
 def test_formats_of_older_torch(version: str) -> None:
     record = last_collective_skipped_by_one_rank()[0]

@@ -208,7 +208,6 @@ class Member:
         self.now, _ = restored(self.now, group.plan, group.ranks[self.id])
         self._world.observer.has_settled(group.form.epoch, self.now.position.committed, self.digest)
         self._host.say(Settled(member=self.id, epoch=group.form.epoch, seconds=0.0))
-        self._world.settled(self)
         self._compute()
 
     def _compute(self) -> None:

@@ -41,7 +41,6 @@ class World:
         self.ended = ""
         self.events: Counter[str] = Counter()
         self.notices: Counter[str] = Counter()
-        self.bytes = 0
         self._groups: dict[EpochId, Group] = {}
         self._checkpoints: dict[int, int] = {0: 0}
         self.deaf: set[MemberId] = set()  # they do not hear other members
@@ -109,9 +108,6 @@ class World:
         self.observer.took(epoch, step, member.digest)
         if self.rng.random() < CHECKPOINTS:
             self._checkpoints.setdefault(step, member.digest)
-
-    def settled(self, member: Member) -> None:
-        """Nothing to do: for those who look."""
 
     def reached(self, member: Member) -> None:
         stage = member.now.stage
