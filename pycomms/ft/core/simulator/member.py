@@ -241,12 +241,13 @@ class Member:
         self._stand(suspects)
 
     def _stand(self, suspects: tuple[MemberId, ...]) -> None:
-        form = (self.trying or self.group).form  # type: ignore[union-attr]
+        group = self.trying or self.group
+        assert group is not None
         self.trying = None
         self._turn += 1
         self._ready = Ready(
             member=self.id,
-            epoch=form.epoch,
+            epoch=group.form.epoch,
             handle=self._handle(),
             position=self.now.position,
             suspects=tuple(one for one in suspects if one != self.id),
