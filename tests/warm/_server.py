@@ -129,10 +129,10 @@ def become(order: Order) -> None:
 
 def _run(arguments: list[str]) -> None:
     if arguments[0] == "-u":
-        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]  # a TextIOWrapper
         arguments = arguments[1:]
     if arguments[0] == "-W":
-        warnings.simplefilter(arguments[1])  # type: ignore[arg-type]
+        warnings.simplefilter(arguments[1])  # type: ignore[arg-type]  # one of its words
         arguments = arguments[2:]
     _customize()
     how, *rest = arguments

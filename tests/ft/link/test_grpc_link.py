@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -255,8 +255,8 @@ def test_what_is_missing_for_tls_is_named(tmp_path: Path) -> None:
         ({"tls_ca": "/nowhere"}, "PYCOMMS_TLS_CA is '/nowhere': No such file"),
     ],
 )
-def test_files_of_tls_that_are_not_there(tmp_path: Path, files: dict[str, str], words: str) -> None:
+def test_files_of_tls_that_are_not_there(tmp_path: Path, files: dict[str, Any], words: str) -> None:
     make_token(tmp_path / "token")
-    where = Told(coordinator="127.0.0.1:1", token_file=str(tmp_path / "token"), **files)  # type: ignore[arg-type]
+    where = Told(coordinator="127.0.0.1:1", token_file=str(tmp_path / "token"), **files)
     with pytest.raises(ValueError, match=words):
         connect(where, MemberId("h", "n"), TIMEOUTS)

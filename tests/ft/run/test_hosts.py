@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,8 +43,8 @@ class Hosts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *what: object) -> None:
-        self._stack.__exit__(*what)  # type: ignore[arg-type]
+    def __exit__(self, *what: Any) -> None:
+        self._stack.__exit__(*what)
 
 
 @pytest.fixture
