@@ -6,7 +6,7 @@ import argparse
 import json
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -61,7 +61,7 @@ def _about(record: Record) -> dict[str, Any]:
     return {"schema": 1, **{name: getattr(record, name) for name in names}, "groups": groups}
 
 
-def _entries(record: Record) -> Any:
+def _entries(record: Record) -> Iterator[dict[str, Any]]:
     """Each entry with its references resolved: nobody wants to look an index up in jq."""
     for row in record.entries:
         signature = record.signatures[row["signature"]]
