@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 _LENGTH = 8
-# What programs of tests import beside torch, besides the compiler, which torch imports for the first optimizer.
+# What programs of tests import, and torch's compiler, which it imports for the first optimizer.
 _IMPORTED = ("torch", "torch.distributed", "torch.distributed.run", "torch._dynamo", "pytest")
 _FILES = 6  # standard input, output and error, and namespaces: net, uts, mnt
 _NAMESPACE_NAMES = ("net", "uts", "mnt")
