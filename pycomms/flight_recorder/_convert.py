@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from pycomms.flight_recorder._command import UNUSABLE
 from pycomms.flight_recorder._export import file_name, to_torch
-from pycomms.flight_recorder._inputs import UNUSABLE, add_paths, load_or_complain
+from pycomms.flight_recorder._inputs import add_paths, load_or_complain
 from pycomms.flight_recorder._model import Flag, Record, State
 from pycomms.flight_recorder._whole_file import whole_file
 from pycomms.flight_recorder._words import group_label, signature_text, state_text

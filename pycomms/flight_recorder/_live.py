@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pycomms._command_line import number
 from pycomms._config import config
+from pycomms.flight_recorder._command import UNUSABLE
 from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder._places import base_folder
 from pycomms.flight_recorder._standing import Standing, stand
@@ -31,9 +32,6 @@ COLUMNS = ("job", "rank", "host", "pid", "alive", "in operation", "group", "seq"
 _FOLDERS = 4
 """That are named."""
 _RIGHT = frozenset({"rank", "pid", "seq", "age"})
-
-UNUSABLE = 3
-"""Exit code when there is no ring to look at."""
 
 
 def of_interest(records: Sequence[Record]) -> list[Record]:

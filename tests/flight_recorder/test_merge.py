@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pycomms.flight_recorder import _bundle, _merge
-from pycomms.flight_recorder._inputs import UNUSABLE
+from pycomms.flight_recorder._command import UNUSABLE
 from pycomms.flight_recorder._model import Record, Site, State
 from pycomms.flight_recorder._processes import one_of_each_process
 
