@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 
 SHORTEST = timedelta(milliseconds=200)
-LONGEST = timedelta(days=365)
+LONGEST = timedelta(days=90)
+"""A quarter of it is host_silence, which grpc and the kernel count in milliseconds, in 31 bits: up to 24 days."""
 
 
 @dataclass(frozen=True, kw_only=True)
