@@ -28,7 +28,7 @@ from typing import Any
 
 sys.argv[0] = "pycomms"  # as the command does, so that pycomms is imported without torch
 
-from pycomms.ft.coordinator.auth import make_token  # noqa: E402
+from pycomms.ft.coordinator.auth import make_token  # noqa: E402  # behind that line
 
 ROOT = Path(__file__).resolve().parents[1]
 PROBES = 20

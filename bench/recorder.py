@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+_BUILD_WITHIN_S = 1200
 SECTIONS = ("entry", "cost", "dump", "start", "analyze", "scale", "truncated")
 
 _RANK = """
@@ -122,10 +123,11 @@ def _on_a_rank(folder: Path, mode: str, what: str) -> float:
 def measure_entry(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
     """ns."""
     build = ROOT / "build" / "plain"
-    subprocess.run(
-        ["cmake", "--preset", "plain", "--log-level=WARNING"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
-    )
-    subprocess.run(["cmake", "--build", build, "--target", "recorder_bench"], check=True, stdout=subprocess.DEVNULL)
+    for command in (
+        ["cmake", "--preset", "plain", "--log-level=WARNING"],
+        ["cmake", "--build", str(build), "--target", "recorder_bench"],
+    ):
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=_BUILD_WITHIN_S)
     done = subprocess.run(
         [build / "tests" / "cpp" / "recorder_bench", folder / "bench.ring"],
         capture_output=True,

@@ -66,6 +66,10 @@ def job(folder: str) -> Iterator[list[Connection]]:
             process.join(WAIT_S)
 
 
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder, job(folder) as ranks:
         for rank, connection in enumerate(ranks):
@@ -76,7 +80,7 @@ def main() -> int:
         command = [sys.executable, "-m", "pycomms", "fr", "analyze", "--patience", "1", f"{folder}/records"]
         print("$ pycomms", *command[3:], flush=True)
         until = time.monotonic() + WAIT_S
-        while (done := subprocess.run(command, capture_output=True, text=True, check=False)).returncode != FAULT:
+        while (done := run(command)).returncode != FAULT:
             if time.monotonic() > until:
                 raise TimeoutError(f"no fault was found within {WAIT_S:g} s: {done.stdout}{done.stderr}")
         print(done.stdout, end="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,3 +16,9 @@ def python_rank(module: str, *, python: str = sys.executable, **options: object)
         if value != "":
             argv += [f"--{name.replace('_', '-')}", str(value)]
     return argv
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Of a child that imports from this tree, wherever it runs."""
+    path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
+    return {**os.environ, "PYTHONPATH": path, **more}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.contestants.base import ROOT
+from bench.contestants.base import environment
 
 WITHIN_S = 280.0
 
@@ -42,9 +41,8 @@ def main(argv: Sequence[str]) -> int:
             *("--megabytes", str(arguments.megabytes), "--compute", arguments.compute),
             *("--blocks", str(arguments.blocks), "--steps", str(arguments.steps)),
         ]
-        path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
-        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+        where = environment(OMP_NUM_THREADS="1")
+        done = subprocess.run(command, env=where, capture_output=True, text=True, timeout=WITHIN_S, check=False)
         if not result.exists():
             print(done.stdout + done.stderr, file=sys.stderr)
             return 1

@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.contestants.base import ROOT
+from bench.contestants.base import environment
 from bench.ft.__main__ import await_, begun
 from bench.ft.jobs import Ours
 from bench.ft.log import Kill, Log, gap, together
@@ -71,14 +71,8 @@ def round_trips(count: int) -> None:
     with tempfile.TemporaryDirectory(prefix="bench-ft-") as folder:
         result = Path(folder) / "result"
         command = [sys.executable, "-m", "pycomms", "run", "-m", "bench.ft.workers.echo", str(result), str(count)]
-        path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
         done = subprocess.run(
-            command,
-            env={**os.environ, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            timeout=ECHO_WITHIN_S,
-            check=False,
+            command, env=environment(), capture_output=True, text=True, timeout=ECHO_WITHIN_S, check=False
         )
         if not result.exists():
             raise SystemExit(done.stdout + done.stderr)

@@ -8,9 +8,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,9 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.contestants.base import ROOT
+from bench.contestants.base import environment
 from bench.environments import Environment
 from bench.gathering import Gathering, Participant
+from pycomms.bench.contestants import free_port
 from pycomms.bench.ending import end, with_end_of
 from pycomms.bench.protocol import Hub
 
@@ -51,19 +50,11 @@ class Job:
         ]
 
     def spawn(self, command: Sequence[str], **more: str) -> subprocess.Popen[bytes]:
-        path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
-        environment: Mapping[str, str] = {
-            **os.environ,
-            "PYTHONPATH": path,
-            "OMP_NUM_THREADS": "1",
-            "GLOO_SOCKET_IFNAME": "lo",
-            "TORCH_CPP_LOG_LEVEL": "ERROR",
-            **more,
-        }
+        told = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TORCH_CPP_LOG_LEVEL": "ERROR", **more}
         with self.output.open("ab") as output:
             process = subprocess.Popen(
                 command,
-                env=dict(environment),
+                env=environment(**told),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -244,9 +235,3 @@ CONTESTANTS: Mapping[str, type[Job]] = {
     "gloo-reconfigure": GlooReconfigure,
     "torchrun": Torchrun,
 }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port

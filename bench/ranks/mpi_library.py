@@ -9,6 +9,6 @@ import mpi4py
 
 mpi4py.rc.initialize = False
 
-from mpi4py import MPI  # noqa: E402
+from mpi4py import MPI  # noqa: E402  # behind that line
 
 __all__ = ["MPI"]

@@ -22,7 +22,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from bench.contestants.base import ROOT
+from bench.contestants.base import environment
 from bench.recovery.jobs import InPlace, Job, Restarted
 from bench.recovery.processes import JobError, Processes
 from bench.recovery.report import render
@@ -89,19 +89,16 @@ class Jobs:
         return InPlace(contestant, world, self._args.resident, processes)
 
     def _environment(self, job: str) -> dict[str, str]:
-        path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
-        return {
-            **os.environ,
-            "PYTHONPATH": path,
-            "OMP_NUM_THREADS": "1",
-            "GLOO_SOCKET_IFNAME": "lo",
-            "TORCH_CPP_LOG_LEVEL": "ERROR",
+        return environment(
+            OMP_NUM_THREADS="1",
+            GLOO_SOCKET_IFNAME="lo",
+            TORCH_CPP_LOG_LEVEL="ERROR",
             # Without it torchrun's workers meet the keys of their predecessors, and no restart succeeds.
-            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-            "BENCH_JOB": job,
-            "BENCH_SOCKET": str(self._hub.path),
-            "BENCH_RESIDENT": str(self._args.resident),
-        }
+            TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1",
+            BENCH_JOB=job,
+            BENCH_SOCKET=str(self._hub.path),
+            BENCH_RESIDENT=str(self._args.resident),
+        )
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:

@@ -41,7 +41,11 @@ def _run(options: argparse.Namespace) -> int:
     if not options.command:
         raise SystemExit("launch.netns run: a command must follow, after --")
     emit = _emit_json if options.json else _emit_text
-    wire = Wire(latency=options.latency, loss=options.loss)
+    try:
+        wire = Wire(latency=options.latency, loss=options.loss)
+        made = Cluster(hosts=options.hosts, wire=wire, rate=options.rate, seed=options.seed, mtu=options.mtu)
+    except ValueError as err:
+        raise SystemExit(f"launch.netns run: {err}") from err
     job = Job(
         argv=options.command,
         per_host=options.per_host,
@@ -49,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
         timeout=options.timeout,
         grace=options.grace,
     )
-    with Cluster(hosts=options.hosts, wire=wire, rate=options.rate, seed=options.seed, mtu=options.mtu) as cluster:
+    with made as cluster:
         outcome = run_job(cluster, job, emit)
     if options.json:
         print(json.dumps(asdict(outcome)), flush=True)
@@ -129,6 +133,8 @@ def _argument(read: Callable[[str], T]) -> Callable[[str], T]:
             return read(text)
         except ValueError as err:
             raise argparse.ArgumentTypeError(str(err)) from err
+        except OverflowError as err:
+            raise argparse.ArgumentTypeError(f"{text!r} is too large") from err
 
     return convert
 

@@ -24,6 +24,8 @@ TIMED_OUT = 124  # as timeout(1)
 _KILL_TIMEOUT_S = 5.0
 _LAST_WORDS_S = 0.5  # for output of a rank that has ended, should a child of it hold the pipe open
 _CHUNK = 65536
+_LONGEST_LOOK_S = 3600.0
+"""The kernel counts how long a wait may last in milliseconds, in 32 bits: a job may last longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +163,7 @@ class _Running:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return False
-        for key, _ in self._waiting.select(left):
+        for key, _ in self._waiting.select(None if left is None else min(left, _LONGEST_LOOK_S)):
             if isinstance(key.data, _Pipe):
                 if not key.data.read():
                     self._waiting.unregister(key.fileobj)

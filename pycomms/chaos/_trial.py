@@ -18,7 +18,7 @@ from pycomms.chaos._report.text import to_text
 from pycomms.chaos.core.invariants import Result
 from pycomms.chaos.core.plan import Plan
 
-__all__ = ["CannotStartError", "Done", "trial"]
+__all__ = ["CannotStartError", "Done", "report", "trial"]
 
 _CODES = {Result.PASSED: PASSED, Result.FAILED: FAILED, Result.UNDECIDED: UNDECIDED}
 

@@ -7,13 +7,14 @@ import dataclasses
 import sys
 from importlib import import_module
 
+from pycomms.flight_recorder._command import UNUSABLE
 from pycomms.flight_recorder._load import Loaded, find_files, load
 from pycomms.flight_recorder._progress import progress_bar
 from pycomms.flight_recorder._report import to_json, to_text
 from pycomms.flight_recorder.analysis import Analysis, Verdict, analyze
 
 _LONGEST_S = 1e9
-_FINE, _FAULT, _UNDECIDED, _UNUSABLE = 0, 1, 2, 3
+_FINE, _FAULT, _UNDECIDED = 0, 1, 2
 
 _EXIT_CODES = """\
 exit codes:
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"pycomms fr analyze: {refusal}", file=sys.stderr)
     if not loaded.records:
         _say_why_not(loaded)
-        return _UNUSABLE
+        return UNUSABLE
     degraded = bool(loaded.unreadable or loaded.refused or nothing)
     warnings = (*loaded.warnings, *(f"nothing at {path}" for path in nothing))
     analysis = analyze(loaded.records, warnings, degraded=degraded, patience_ns=arguments.patience)
@@ -96,8 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
             import_module(f"pycomms.flight_recorder.{writer}").write(path, loaded.records, drawn)
         except OSError as error:
             print(f"pycomms fr analyze: cannot write {path}: {error.strerror}", file=sys.stderr)
-            return _UNUSABLE
-    return _UNUSABLE if loaded.refused else exit_code(analysis)
+            return UNUSABLE
+    return UNUSABLE if loaded.refused else exit_code(analysis)
 
 
 def exit_code(analysis: Analysis) -> int:

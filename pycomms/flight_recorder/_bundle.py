@@ -77,7 +77,7 @@ def read(path: Path) -> Iterator[Record]:
         try:
             about = json.loads(head)
             version, layout = about["pycomms_fr_bundle"], about["rows"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"{path}: not a file of pycomms fr merge") from error
         if version != VERSION or layout != _LAYOUT:
             raise ValueError(f"{path}: a bundle of version {version!r}; this pycomms reads version {VERSION}")
@@ -94,6 +94,7 @@ def read(path: Path) -> Iterator[Record]:
                 TypeError,
                 AttributeError,
                 OverflowError,
+                RecursionError,
                 zlib.error,
                 binascii.Error,
             ) as error:

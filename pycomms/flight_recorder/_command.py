@@ -8,6 +8,9 @@ from typing import Protocol
 
 from pycomms._command_line import Parser, leave_closed_pipe
 
+UNUSABLE = 3
+"""Exit code of all subcommands where there is nothing to work on, or what comes of it cannot be written."""
+
 
 class Subcommand(Protocol):
     """What a module in the table offers."""

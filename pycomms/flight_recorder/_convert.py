@@ -6,12 +6,13 @@ import argparse
 import json
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from pycomms.flight_recorder._command import UNUSABLE
 from pycomms.flight_recorder._export import file_name, to_torch
-from pycomms.flight_recorder._inputs import UNUSABLE, add_paths, load_or_complain
+from pycomms.flight_recorder._inputs import add_paths, load_or_complain
 from pycomms.flight_recorder._model import Flag, Record, State
 from pycomms.flight_recorder._whole_file import whole_file
 from pycomms.flight_recorder._words import group_label, signature_text, state_text
@@ -61,7 +62,7 @@ def _about(record: Record) -> dict[str, Any]:
     return {"schema": 1, **{name: getattr(record, name) for name in names}, "groups": groups}
 
 
-def _entries(record: Record) -> Any:
+def _entries(record: Record) -> Iterator[dict[str, Any]]:
     """Each entry with its references resolved: nobody wants to look an index up in jq."""
     for row in record.entries:
         signature = record.signatures[row["signature"]]

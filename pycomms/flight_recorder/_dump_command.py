@@ -13,8 +13,7 @@ from pathlib import Path
 
 from pycomms._config import config
 from pycomms.flight_recorder import _places, _ring
-
-NOTHING_THERE = 3
+from pycomms.flight_recorder._command import UNUSABLE
 
 _RECENT_CLOCKS_AT = 136  # csrc/recorder/format.h: recent_monotonic_ns, recent_wall_ns
 _MOST_NAMES = 1000
@@ -31,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     rings = find_rings(arguments.what, _places.base_folder(config().fr_dir))
     if not rings:
         print(f"pycomms fr dump: no ring of {arguments.what}", file=sys.stderr)
-        return NOTHING_THERE
+        return UNUSABLE
     written, failed = [], False
     for ring in rings:
         try:
@@ -40,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"pycomms fr dump: {error}", file=sys.stderr)
             failed = True
     print(json.dumps({"schema": 1, "dumps": written}) if arguments.json else "\n".join(written))
-    return NOTHING_THERE if failed else 0
+    return UNUSABLE if failed else 0
 
 
 def find_rings(what: str, base: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """The report of a job as one HTML file that needs nothing else: no network, no server, no library.
 
-Everything that comes from a record is text of strangers: it is escaped here, and the page forbids any script but its
+Everything that comes from a record is text of strangers: it is escaped, and the page forbids any script but its
 own (by hash). Without JavaScript all but the timeline is there. Must not know: how verdicts are found.
 """
 
@@ -11,24 +11,27 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
 from pycomms.flight_recorder._clocks import align
+from pycomms.flight_recorder._markup import safe
 from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder._processes import one_of_each_process
+from pycomms.flight_recorder._report import replaced_text
 from pycomms.flight_recorder._standing import Standing, stand
 from pycomms.flight_recorder._timeline import timeline
 from pycomms.flight_recorder._verdict_card import sentence, tone, verdict_card, waiting_ranks
 from pycomms.flight_recorder._wait_graph import draw
 from pycomms.flight_recorder._whole_file import whole_file
-from pycomms.flight_recorder._words import duration_text, printable, ranks_text
+from pycomms.flight_recorder._words import duration_text, ranks_text
 from pycomms.flight_recorder.analysis import Analysis, Finding
 
 MOST_ROWS = 2_000
 """Of the table of ranks: a browser takes seconds to lay out more."""
+
+_MOST_LINES = 200
 
 _HEADS = (
     ("rank", True), ("host", False), ("", False), ("in operation", False), ("group", False), ("seq", True),
@@ -69,17 +72,12 @@ def page(records: Sequence[Record], analysis: Analysis) -> str:
         ),
         rows=rows,
         rows_text=safe(rows_text),
-        more=_other_findings(analysis.findings[1:]) + _warnings(analysis),
+        more=_other_findings(analysis.findings[1:]) + _replaced(analysis) + _warnings(analysis),
         footer=f"{safe(alignment.said)} Ages are those at the moment that each record was taken;"
         " of processes that had ended, that the last one was.",
         data=script_data(drawn.data),
         script=script,
     )
-
-
-def safe(text: str) -> str:
-    """Text of strangers, for HTML: neither markup, nor letters that turn the direction of what follows."""
-    return escape(printable(text))
 
 
 def script_data(value: object) -> str:
@@ -187,11 +185,21 @@ def _other_findings(findings: Sequence[Finding]) -> str:
     )
 
 
+def _replaced(analysis: Analysis) -> str:
+    told = [sentence(replaced_text(one)) for one in analysis.replaced]
+    return _lines("before", "Killed before, and replaced", told)
+
+
 def _warnings(analysis: Analysis) -> str:
-    if not analysis.warnings:
+    return _lines("warn", "What makes this less certain", analysis.warnings)
+
+
+def _lines(name: str, title: str, lines: Sequence[str]) -> str:
+    """A section that lists them, the first `_MOST_LINES` of them; none for none. Its head says how many there are."""
+    if not lines:
         return ""
-    items = "".join(f"<li>{safe(text)}</li>" for text in analysis.warnings[:200])
+    items = "".join(f"<li>{safe(line)}</li>" for line in lines[:_MOST_LINES])
     return (
-        '<section class="warnings" aria-labelledby="warn-head"><div class="bar"><h2 id="warn-head">What makes this less'
-        f" certain ({len(analysis.warnings)})</h2></div><ul>{items}</ul></section>"
+        f'<section class="lines" aria-labelledby="{name}-head"><div class="bar"><h2 id="{name}-head">{title}'
+        f" ({len(lines)})</h2></div><ul>{items}</ul></section>"
     )

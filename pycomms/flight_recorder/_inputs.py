@@ -11,9 +11,6 @@ from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder._processes import one_of_each_process
 from pycomms.flight_recorder._words import printable
 
-UNUSABLE = 3
-"""Exit code when there is nothing to work on."""
-
 
 def add_paths(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="dumps, rings, merged files, or folders of them")

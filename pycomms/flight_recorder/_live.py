@@ -15,7 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pycomms._command_line import number
 from pycomms._config import config
+from pycomms.flight_recorder._command import UNUSABLE
 from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder._places import base_folder
 from pycomms.flight_recorder._standing import Standing, stand
@@ -30,9 +32,6 @@ COLUMNS = ("job", "rank", "host", "pid", "alive", "in operation", "group", "seq"
 _FOLDERS = 4
 """That are named."""
 _RIGHT = frozenset({"rank", "pid", "seq", "age"})
-
-UNUSABLE = 3
-"""Exit code when there is no ring to look at."""
 
 
 def of_interest(records: Sequence[Record]) -> list[Record]:
@@ -141,7 +140,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="look once and exit")
     parser.add_argument("--all", action="store_true", help="also processes that left in order, and earlier jobs")
     parser.add_argument("--json", action="store_true", help="one JSON object a line for each look")
-    parser.add_argument("--interval", type=float, default=1.0, metavar="S", help="seconds between looks (default 1)")
+    parser.add_argument(
+        "--interval",
+        type=number(0, 86_400, "seconds"),
+        default=1.0,
+        metavar="S",
+        help="seconds between looks (default 1)",
+    )
 
 
 def run(arguments: argparse.Namespace, *, read: Reader | None = None) -> int:
@@ -189,12 +194,12 @@ def show(looks: Iterator[tuple[list[Standing], list[str], int]], *, as_lines: bo
                 for rows, problems, now in looks:
                     live.update(rich_table(rows, problems, now), refresh=True)
             return
-    for number, (rows, problems, now) in enumerate(looks):
+    for turn, (rows, problems, now) in enumerate(looks):
         if as_lines:
             print(as_json(rows, now, problems), flush=True)
             continue
         text = "\n".join([table(rows), *notes(rows, problems)])
-        print(f"\x1b[H\x1b[2J{text}" if redraw else ("\n" if number else "") + text, flush=True)
+        print(f"\x1b[H\x1b[2J{text}" if redraw else ("\n" if turn else "") + text, flush=True)
 
 
 def rich_table(rows: Sequence[Standing], problems: Sequence[str], now_ns: int) -> Stack:

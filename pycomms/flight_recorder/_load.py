@@ -96,7 +96,7 @@ def load(paths: Sequence[str | Path], progress: Progress | None = None) -> Loade
                 refused.append(f"refused {path}: {error}")
             except NotADump as error:
                 strays.append(f"skipped {path}: {error}")
-            except (OSError, ValueError, MemoryError) as error:
+            except (OSError, ValueError, MemoryError, RecursionError) as error:
                 unreadable.append(f"cannot read {path}: {error or type(error).__name__}")
     return Loaded(records=tuple(records), refused=tuple(refused), unreadable=tuple(unreadable), strays=tuple(strays))
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from pycomms.flight_recorder import _bundle
-from pycomms.flight_recorder._inputs import UNUSABLE, add_paths, load_or_complain
+from pycomms.flight_recorder._command import UNUSABLE
+from pycomms.flight_recorder._inputs import add_paths, load_or_complain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

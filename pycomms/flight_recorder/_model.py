@@ -1,8 +1,5 @@
 """What one process recorded, in one form whatever wrote it: a ring of ours, or a dump of torch's.
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
 Readers make it, the analyzer and the reports use it. Entries are rows of one numpy array, so that 10,000 ranks of
 2,000 entries fit into memory; what repeats (signatures, call sites) is kept once and referred to by index. Must not
 know: files, torch, verdicts.

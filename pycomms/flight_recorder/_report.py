@@ -28,7 +28,7 @@ def to_text(analysis: Analysis, explain: bool = False) -> str:
         lines.extend(_finding(finding))
     for suspicion in analysis.suspicions:
         lines.extend(_suspicion(suspicion))
-    lines.extend(_cut(map(replaced_text, analysis.replaced)))
+    lines.extend(_cut(f"before: {replaced_text(one)}" for one in analysis.replaced))
     if explain:
         lines.extend(["", *_explanation(analysis)])
     if analysis.warnings:
@@ -85,10 +85,10 @@ def _suspicion(suspicion: Suspicion) -> Iterable[str]:
 
 
 def replaced_text(one: Replaced) -> str:
-    """``before: process 47 of rank 3 was killed, behind send 5 at train.py:12; another has taken its place``."""
+    """``process 47 of rank 3 was killed, behind send 5 at train.py:12; another has taken its place``."""
     behind = f", behind {one.op.kind} {one.op.sequence}" if one.op else ""
     at = f" at {_where(one.site)}" if one.site.file else ""
-    return f"before: process {one.pid} of rank {one.rank} was killed{behind}{at}; another has taken its place"
+    return f"process {one.pid} of rank {one.rank} was killed{behind}{at}; another has taken its place"
 
 
 def _where(site: Site) -> str:

@@ -85,7 +85,6 @@ class _Header:
     groups: int
     groups_lost: int
     closed: bool
-    dumps: int
     reason: int
     signal: int
 
@@ -195,7 +194,6 @@ def _header(path: str, data: npt.NDArray[np.uint8]) -> _Header:
         groups=min(f[31], f[6]),
         groups_lost=f[32],
         closed=bool(f[33]),
-        dumps=f[34],
         reason=f[35],
         signal=f[37],
     )

@@ -17,7 +17,8 @@ import numpy as np
 
 from pycomms.flight_recorder._clocks import align
 from pycomms.flight_recorder._collectives import Integers, meetings
-from pycomms.flight_recorder._inputs import UNUSABLE, add_paths, load_or_complain
+from pycomms.flight_recorder._command import UNUSABLE
+from pycomms.flight_recorder._inputs import add_paths, load_or_complain
 from pycomms.flight_recorder._model import Flag, Record, State
 from pycomms.flight_recorder._words import duration_text, group_label, payload, printable, ranks_text, size_text
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pycomms.flight_recorder._model import ENTRY, UNKNOWN_RANK, Entries, Flag, Group, Record, State
+from pycomms.flight_recorder._model import ENTRY, Entries, Flag, Group, Record, State
 from pycomms.flight_recorder._torch_names import DESCRIPTION, Table, writer_of
 
 if TYPE_CHECKING:
@@ -317,6 +317,3 @@ def _without_doubles(rows: Entries, table: Table) -> Entries:
     doubled = by_hook & np.isin(rows["group"], native) & ((rows["flags"] & Flag.P2P) == 0)
     kept: Entries = rows[~doubled]
     return kept
-
-
-__all__ = ["UNKNOWN_RANK", "NotADump", "read_json", "to_record"]

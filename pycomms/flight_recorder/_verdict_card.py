@@ -6,10 +6,10 @@ Pure. Must not know: how the verdict was found, the rest of the page.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
+from pycomms.flight_recorder._markup import safe
 from pycomms.flight_recorder._standing import Standing
-from pycomms.flight_recorder._words import duration_text, group_label, printable, ranks_text
+from pycomms.flight_recorder._words import duration_text, group_label, ranks_text
 from pycomms.flight_recorder.analysis import Analysis, Finding, GroupRef, OpRef, RanksAt, Suspicion, Verdict
 
 _HEADLINES = {
@@ -89,7 +89,7 @@ def verdict_card(analysis: Analysis, standings: Sequence[Standing]) -> str:
     said = " · ".join(filter(None, (sure, unsure)))
     parts = [
         f'<p class="job"><span class="code">{analysis.verdict.value}</span> {said}</p>',
-        f'<h1 id="verdict">{_safe(headline(analysis))}</h1>',
+        f'<h1 id="verdict">{safe(headline(analysis))}</h1>',
     ]
     if finding is None:
         ranks = len(analysis.ranks)
@@ -97,19 +97,19 @@ def verdict_card(analysis: Analysis, standings: Sequence[Standing]) -> str:
             f'<p class="happened">{analysis.entries:,} operations of {ranks} ranks were compared; every operation that'
             " one rank of a group joined was joined by the others, with the same arguments.</p>"
             if not analysis.suspicions
-            else "".join(f'<p class="happened">{_safe(_suspected(one))}</p>' for one in analysis.suspicions)
+            else "".join(f'<p class="happened">{safe(_suspected(one))}</p>' for one in analysis.suspicions)
         )
         return "\n".join(parts)
     if finding.what:
-        parts.append(f'<p class="happened">{_safe(sentence(finding.what))}</p>')
+        parts.append(f'<p class="happened">{safe(sentence(finding.what))}</p>')
     facts = "".join(
         f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in _facts(finding, analysis, standings)
     )
     parts.append(f'<dl class="facts">{facts}</dl>')
     if finding.next_step:
-        parts.append(f'<p class="next"><b>Do next</b>{_safe(sentence(finding.next_step))}</p>')
+        parts.append(f'<p class="next"><b>Do next</b>{safe(sentence(finding.next_step))}</p>')
     if finding.would_decide:
-        parts.append(f'<p class="next"><b>What would tell more</b>{_safe(sentence(finding.would_decide))}</p>')
+        parts.append(f'<p class="next"><b>What would tell more</b>{safe(sentence(finding.would_decide))}</p>')
     return "\n".join(parts)
 
 
@@ -122,24 +122,24 @@ def _suspected(suspicion: Suspicion) -> str:
 
 def _facts(finding: Finding, analysis: Analysis, standings: Sequence[Standing]) -> list[tuple[str, str]]:
     roots = [row for row in standings if row.rank in finding.root_ranks]
-    named = _safe(who_text(finding.root_ranks)) if finding.root_ranks else "nobody can be named"
+    named = safe(who_text(finding.root_ranks)) if finding.root_ranks else "nobody can be named"
     facts = [("Root cause", "<br>".join([named, *map(_whereabouts, roots[:3])]))]
     if done := [row for row in roots[:3] if row.last_completed]:
         facts.append(("Last completed by it", "<br>".join(dict.fromkeys(map(_last, done)))))
     if finding.op is not None and finding.group is not None:
         members = f"ranks {ranks_text(finding.group.ranks)}" if finding.group.ranks else ""
         op = f"{finding.op.kind} {group_label(finding.group)}[{finding.op.sequence or '?'}]"
-        facts.append(("Operation in question", f"{_safe(op)} <span class=hint>{_safe(members)}</span>"))
+        facts.append(("Operation in question", f"{safe(op)} <span class=hint>{safe(members)}</span>"))
     others = "Others called at" if finding.culprit_sites else "Called at"
     facts += [("Root cause called at", _sites(finding.culprit_sites))] if finding.culprit_sites else []
     facts += [(others, _sites(finding.victim_sites))] if finding.victim_sites else []
     waiting = tuple(sorted(waiting_ranks(analysis) - set(finding.root_ranks)))
     if waiting:
-        facts.append((f"Waiting because of it ({len(waiting)})", _safe(who_text(waiting))))
+        facts.append((f"Waiting because of it ({len(waiting)})", safe(who_text(waiting))))
     # In a deadlock the sentence above has said what each side does.
     if finding.verdict not in (Verdict.ORDER_DEADLOCK, Verdict.P2P_DEADLOCK):
         facts += [
-            (f"Side {'ABCDEFGH'[n]}", f"{_safe(who_text(side.ranks))}: {_safe(side.what)}")
+            (f"Side {'ABCDEFGH'[n]}", f"{safe(who_text(side.ranks))}: {safe(side.what)}")
             for n, side in enumerate(finding.sides[:8])
         ]
     return facts
@@ -150,11 +150,11 @@ def _whereabouts(row: Standing) -> str:
     place = ", ".join(filter(None, (row.host, f"pid {row.pid}" if row.pid else "")))
     alive = {True: "alive", False: "not alive", None: ""}[row.alive]
     quiet = f"quiet for {duration_text(row.quiet_ns)}" if row.quiet_ns is not None and not row.operation else ""
-    return f"<span class=hint>{_safe(' · '.join(filter(None, (place, alive, quiet))))}</span>"
+    return f"<span class=hint>{safe(' · '.join(filter(None, (place, alive, quiet))))}</span>"
 
 
 def _last(row: Standing) -> str:
-    return f"{_safe(row.last_completed)}<br><code>{_safe(row.last_site)}</code>"
+    return f"{safe(row.last_completed)}<br><code>{safe(row.last_site)}</code>"
 
 
 def _sites(sites: tuple[RanksAt, ...]) -> str:
@@ -164,13 +164,9 @@ def _sites(sites: tuple[RanksAt, ...]) -> str:
         function = f" in {at.site.function}" if at.site.function else ""
         where = str(at.site) or "unknown line"
         lines.append(
-            f"<code>{_safe(where)}</code>{_safe(function)} <span class=hint>({_safe(who_text(at.ranks))},"
-            f" {_safe(at.op.kind)} {at.op.sequence or ''})</span>"
+            f"<code>{safe(where)}</code>{safe(function)} <span class=hint>({safe(who_text(at.ranks))},"
+            f" {safe(at.op.kind)} {at.op.sequence or ''})</span>"
         )
     if len(sites) > 2:
         lines.append(f"and {len(sites) - 2} more")
     return "<br>".join(lines)
-
-
-def _safe(text: str) -> str:
-    return escape(printable(text))

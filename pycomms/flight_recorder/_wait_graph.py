@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
 
-from pycomms.flight_recorder._words import group_label, printable, ranks_text
+from pycomms.flight_recorder._markup import safe
+from pycomms.flight_recorder._words import group_label, ranks_text
 from pycomms.flight_recorder.analysis import Analysis, Verdict
 
 MOST_BOXES = 48
@@ -128,7 +128,7 @@ def draw(analysis: Analysis) -> tuple[str, list[str], str]:
         f'<svg class="graph" viewBox="{left} {top} {width} {height}" width="{width}" height="{height}" role="img"'
         f' style="min-width:{min(width, 720)}px"'
         ' aria-labelledby="graph-title graph-text"><title id="graph-title">Wait-for graph</title>'
-        f'<desc id="graph-text">{_safe(" ".join(words[:20]))}</desc>'
+        f'<desc id="graph-text">{safe(" ".join(words[:20]))}</desc>'
         '<defs><marker id="arrowhead" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"'
         ' orient="auto">'
         '<path d="M0 0.5 L8 4 L0 7.5 z" class="arrowhead"/></marker></defs>'
@@ -188,10 +188,6 @@ def _box(box: Box, x: int, y: int) -> str:
     shift = 8 if box.is_root else 0
     return (
         f'<g class="{kind}"><rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>{mark}'
-        f'<text class="what" x="{x + 12}" y="{y + 25 + shift}">{_safe(title)}</text>'
-        f'<text class="who" x="{x + 12}" y="{y + 43 + shift // 2}">{_safe(under)}</text></g>'
+        f'<text class="what" x="{x + 12}" y="{y + 25 + shift}">{safe(title)}</text>'
+        f'<text class="who" x="{x + 12}" y="{y + 43 + shift // 2}">{safe(under)}</text></g>'
     )
-
-
-def _safe(text: str) -> str:
-    return escape(printable(text))

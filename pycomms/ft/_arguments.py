@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
 from collections.abc import Mapping
 from typing import Any
@@ -29,6 +31,15 @@ def expect_int(who: str, name: str, value: Any, least: int | None = None) -> Non
         raise TypeError(f"{who}: {name} is {value!r}, expected an int") from None
     if least is not None and value < least:
         raise ValueError(f"{who}: {name} is {value}, expected at least {least}")
+
+
+def expect_number(who: str, name: str, value: Any, least: float) -> None:
+    """Raises TypeError where it is no real number, ValueError where it is less, infinite or NaN."""
+    if not isinstance(value, numbers.Real):
+        raise TypeError(f"{who}: {name} is {value!r}, expected a number")
+    number = float(value)
+    if not (math.isfinite(number) and number >= least):
+        raise ValueError(f"{who}: {name} is {value}, expected a finite number, at least {least}")
 
 
 def expect_kinds(who: str, **given: Any) -> None:

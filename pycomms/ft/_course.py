@@ -12,8 +12,8 @@ import torch.distributed as dist
 
 from pycomms.ft import _device, _sync_points
 from pycomms.ft._keeping import Keeping
+from pycomms.ft._losses import RECOVERABLE, Loss, slots_gone, words
 from pycomms.ft._member import Membership
-from pycomms.ft._membership import RECOVERABLE, Loss, slots_gone, words
 from pycomms.ft._recovery import Recovery
 from pycomms.ft._restore import serve_or_fetch
 from pycomms.ft._trained import Trained

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from pycomms.ft.core.messages import Change, Form, Position, Seat
 
 if TYPE_CHECKING:
-    from pycomms.ft._membership import Loss
+    from pycomms.ft._losses import Loss
 
 
 class Membership(Protocol):

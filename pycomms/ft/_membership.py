@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 import pycomms
 from pycomms.ft import _sync_points
+from pycomms.ft._losses import RECOVERABLE, Loss, name_of, suspects
 from pycomms.ft.core.messages import (
     ALL_DONE,
     IS_DONE,
@@ -41,15 +42,6 @@ from pycomms.process_group import _tables
 _ON_ITS_WAY = 0.2
 """Seconds for which what was said is not said again: a request to stop that crosses it asks for nothing else."""
 
-RECOVERABLE = (
-    pycomms.PeerFailure,
-    pycomms.CollectiveTimeout,
-    pycomms.CommunicatorRevoked,
-    pycomms.CommunicatorClosed,
-    pycomms.EngineError,
-)
-"""Errors of a group that other members, and not this program, are the cause of: a regroup mends them."""
-
 
 class Link(Protocol):
     """To the coordinator, by whatever way. `receive` is called by one thread, `send` by any."""
@@ -68,14 +60,6 @@ class Identity:
     member: MemberId
     slot: int | None
     pid: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loss:
-    """Why a member stands still."""
-
-    suspects: tuple[MemberId, ...]
-    reason: str
 
 
 class Membership:
@@ -229,12 +213,9 @@ class Membership:
         change = self._change
         reason = "" if error is None else str(error)
         if change is not None and (change.died or not reason):
-            died = "; ".join(f"{_name(member, self.seats)} ended: {how}" for member, how in change.died.items())
+            died = "; ".join(f"{name_of(member, self.seats)} ended: {how}" for member, how in change.died.items())
             reason = died or change.reason
-        suspects: tuple[MemberId, ...] = ()
-        if isinstance(error, (pycomms.PeerFailure, pycomms.CollectiveTimeout)):
-            suspects = tuple(self.seats[rank].member for rank in error.ranks if rank < len(self.seats))
-        return Loss(suspects=suspects, reason=reason)
+        return Loss(suspects=suspects(error, self.seats), reason=reason)
 
     def _next(self, position: Position) -> Form:
         while True:
@@ -258,10 +239,8 @@ class Membership:
                 if is_in:
                     self._regroup(form, chosen)
             except RECOVERABLE as err:
-                ranks = err.ranks if isinstance(err, (pycomms.PeerFailure, pycomms.CollectiveTimeout)) else ()
-                suspects = tuple(chosen[rank].member for rank in ranks if rank < len(chosen))
                 self._hold()
-                self._ready(form.epoch, position, Loss(suspects=suspects, reason=str(err)))
+                self._ready(form.epoch, position, Loss(suspects=suspects(err, chosen), reason=str(err)))
                 continue
             with self._lock:
                 self.form, self._chosen = form, chosen
@@ -333,7 +312,7 @@ class Membership:
         while not self._is_closed.is_set():
             try:
                 notice = self._link.receive(slice_)
-            except Exception as err:
+            except Exception as err:  # whatever it is, whoever waits for the coordinator must not wait on
                 if not self._is_closed.is_set():
                     self._inbox.put(err)
                     self._tell_who_waits()
@@ -378,23 +357,3 @@ class Membership:
                 self._interrupt()
         if said is not None:  # the coordinator may have lost it
             self._link.send(said)
-
-
-def words(form: Form, before: Sequence[Seat]) -> str:
-    """What has changed from the epoch before, for people; empty: nobody has died or come."""
-    gone = [f"{_name(member, before)} ended: {how}" for member, how in form.died.items()]
-    come = [f"slot {seat.slot} joined" for seat in form.seats if seat.member in form.joined and before]
-    return "; ".join(gone + come)
-
-
-def slots_gone(before: Sequence[Seat], after: Sequence[Seat]) -> list[int]:
-    """Slots of members that are not in any more, also where others have taken them."""
-    present = {seat.member for seat in after}
-    return [seat.slot for seat in before if seat.member not in present]
-
-
-def _name(member: MemberId, seats: Sequence[Seat]) -> str:
-    for rank, seat in enumerate(seats):
-        if seat.member == member:
-            return f"rank {rank} (slot {seat.slot})"
-    return f"member {member.nonce}"

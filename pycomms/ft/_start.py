@@ -24,7 +24,7 @@ from pycomms.ft.core.timeouts import Timeouts
 from pycomms.process_group._tables import own_backend
 
 if TYPE_CHECKING:
-    from pycomms.ft.session import Membership
+    from pycomms.ft._member import Membership
 
 _DEFAULT_DEADLINE = timedelta(seconds=10)
 

@@ -144,7 +144,7 @@ def read_manifest(manifest: bytes) -> Manifest:
         told = torch.load(io.BytesIO(manifest), weights_only=True)
         pieces = tuple(Piece(offset, tuple(shape), dtype) for offset, shape, dtype in told["pieces"])
         return Manifest(told["skeleton"], pieces, int(told["own_nbytes"]))
-    except Exception as err:
+    except Exception as err:  # the unpickler answers damage with whatever it stumbles over
         raise StateMismatch(f"the manifest of another member's state cannot be read: {err}") from err
 
 
@@ -157,7 +157,7 @@ def load(parts: Mapping[str, Stateful], state: Mapping[str, Any]) -> None:
     for name, part in parts.items():
         try:
             part.load_state_dict(state[name])
-        except Exception as err:
+        except Exception as err:  # a part is the program's, and raises what it likes
             raise StateMismatch(f"the {name} that was fetched does not fit: {err}") from err
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch.distributed as dist
 
-from pycomms.ft._membership import Loss
+from pycomms.ft._losses import Loss
 from pycomms.ft.core.messages import Change, EpochId, Form, MemberId, Position, Seat, Standing
 from pycomms.ft.errors import SessionError
 

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from pycomms.ft._arguments import expect_int
+from pycomms.ft._arguments import expect_int, expect_number
 from pycomms.ft._shared_memory import shared_empty
 from pycomms.ft._state import Stateful
 
@@ -116,11 +116,17 @@ class DiLoCo(LocalSGD):
     Args:
         every: inner steps of a round.
         lr: of the outer step.
-        momentum: of the outer step.
+        momentum: of the outer step; 0 is SGD without one.
+
+    Raises:
+        ValueError: every is less than 1; lr or momentum is negative, infinite or NaN.
+        TypeError: every is no int; lr or momentum is no number.
     """
 
     def __init__(self, every: int, *, lr: float = 0.7, momentum: float = 0.9) -> None:
         super().__init__(every)
+        expect_number("DiLoCo", "lr", lr, 0)
+        expect_number("DiLoCo", "momentum", momentum, 0)
         self._rates = (lr, momentum)
         self._optimizer: SGD | None = None
 

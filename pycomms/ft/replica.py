@@ -59,12 +59,15 @@ class Replica:
         group: of the mesh.
 
     Raises:
-        ValueError: shards is less than 1.
-        TypeError: it is no int.
+        ValueError: shards is less than 1, or slot less than 0.
+        TypeError: one of them is no int.
+        RuntimeError: this torch is older than 2.13: its FSDP2 cannot go on after a failure.
     """
 
     def __init__(self, shards: int, *, device_type: str = "cpu", slot: int | None = None) -> None:
         expect_int("Replica", "shards", shards, 1)
+        if slot is not None:
+            expect_int("Replica", "slot", slot, 0)
         if not hasattr(FSDPModule, "reset_iter_state"):
             raise RuntimeError("Replica: FSDP2 can go on after a failure since torch 2.13; this torch is older")
         self.shards = shards

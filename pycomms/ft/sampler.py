@@ -81,7 +81,7 @@ class ElasticSampler:
         expect_int("ElasticSampler", "batch_size", batch_size, 1)
         expect_int("ElasticSampler", "seed", seed)
         self.batch_size = batch_size
-        self._data = None if isinstance(data, int) else data
+        self._data: Any = None if isinstance(data, int) else data  # something to index
         self._shuffle = shuffle
         self._seed = seed
         self._collate = collate
@@ -120,7 +120,7 @@ class ElasticSampler:
         indices = [self.index(place) for place in places]
         if self._data is None:
             return torch.tensor(indices, dtype=torch.int64)
-        return self._collate([self._data[one] for one in indices])  # type: ignore[index]
+        return self._collate([self._data[one] for one in indices])
 
     def index(self, place: int) -> int:
         """Which sample is at a place of the sequence of all epochs."""

@@ -16,7 +16,7 @@ from pycomms.ft import _start, _sync_points, _uncaught
 from pycomms.ft._arguments import expect_int, expect_kinds
 from pycomms.ft._course import Course
 from pycomms.ft._keeping import Keeping
-from pycomms.ft._member import Membership as Membership
+from pycomms.ft._member import Membership
 from pycomms.ft._random import KeptStates, StepSeeds
 from pycomms.ft._recovery import Recovery
 from pycomms.ft._reduction import Gradients, Latch

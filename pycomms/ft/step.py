@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pycomms.ft._membership import RECOVERABLE
+from pycomms.ft._losses import RECOVERABLE
 from pycomms.ft.agreement import Agreement
 
 if TYPE_CHECKING:

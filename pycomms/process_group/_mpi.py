@@ -72,11 +72,14 @@ def from_mpi(
     Raises:
         ImportError: mpi4py is missing, or finds no MPI library.
         RuntimeError: MPI is not initialised, or is finalised; torch.distributed is initialised already.
+        TypeError: ``connect_timeout`` is no timedelta.
         ValueError: ``comm`` is null, or an intercommunicator.
         pycomms.CollectiveTimeout: not all members called this in time. MPI cannot go on after that: end the job with
             ``comm.Abort()``, or start it with ``python -m mpi4py``, which does so.
         pycomms.EngineError: some ranks did not reach the store; every rank raises it, and names them.
     """
+    if not isinstance(connect_timeout, timedelta):
+        raise TypeError(f"from_mpi(): connect_timeout is {connect_timeout!r}, expected a timedelta")
     mpi = _ready_mpi()
     members = _checked(mpi, mpi.COMM_WORLD if comm is None else comm)
     deadline = time.monotonic() + connect_timeout.total_seconds()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -85,7 +85,7 @@ def regroup(
 
     Raises:
         NotImplementedError: this torch is older than 2.14: its groups cannot change their size.
-        TypeError: the group is not one of pycomms, or handles or uuid are of another type.
+        TypeError: the group is not one of pycomms, or handles, uuid or timeout are of another type.
         ValueError: handles, uuid or timeout are wrong. Here, or from ``wait()``.
         pycomms.PeerFailure: from ``wait()``: a new member has died; ``ranks`` are new ones.
         pycomms.CollectiveTimeout: from ``wait()``: some did not come.
@@ -95,6 +95,8 @@ def regroup(
         raise ValueError(f"regroup: no hints are known, got {', '.join(sorted(hints))}")
     uuid = _checked_uuid(uuid)
     given = _checked_handles(handles)
+    if timeout is not None and not isinstance(timeout, timedelta):
+        raise TypeError(f"regroup: timeout must be a timedelta or None, got {timeout!r}")
     if timeout is not None and timeout < _SHORTEST:
         raise ValueError(f"regroup: timeout must be at least a millisecond, got {timeout.total_seconds()} s")
     chosen = _chosen(group)
@@ -117,7 +119,12 @@ def on_regroup(callback: Callback) -> RemovableHandle:
 
     Returns:
         A handle whose ``remove()`` ends it.
+
+    Raises:
+        TypeError: the callback cannot be called.
     """
+    if not callable(callback):
+        raise TypeError(f"on_regroup: callback must be a function, got {callback!r}")
     handle = RemovableHandle(_callbacks)
     _callbacks[handle.id] = callback
     return handle
@@ -171,15 +178,18 @@ def _chosen(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
 
 
 def _checked_uuid(uuid: int) -> int:
-    number = operator.index(uuid)
+    try:
+        number = operator.index(uuid)
+    except TypeError:
+        raise TypeError(f"regroup: uuid must be an integer, got {uuid!r}") from None
     if not 0 <= number < 1 << 63:
         raise ValueError(f"regroup: uuid must be from 0 to 2**63 - 1, got {number}")
     return int(number)  # a bool is no other uuid than its number
 
 
 def _checked_handles(handles: Collection[str]) -> set[str] | list[str]:
-    if isinstance(handles, str):
-        raise TypeError("regroup: handles must be a list or a set of handles, not one handle")
+    if isinstance(handles, str) or not isinstance(handles, Iterable):
+        raise TypeError(f"regroup: handles must be a list or a set of handles, got {handles!r}")
     given = set(handles) if isinstance(handles, (set, frozenset)) else list(handles)
     for one in given:
         if not isinstance(one, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import torch.distributed as dist
@@ -41,13 +42,13 @@ def shrink_group(
 
     Raises:
         ValueError: a rank is not of the group, is named twice, or is the caller; or nobody would stay.
-        TypeError: the group is not one of pycomms.
+        TypeError: the group is not one of pycomms, or ranks_to_exclude is not of ints.
         pycomms.CollectiveTimeout: some did not come; ``ranks`` has them.
         pycomms.CollectiveMismatch: the callers want to exclude different ranks.
     """
+    excluded = _checked(ranks_to_exclude)
     shrunk = group if group is not None else c10d._get_default_group()
     backend = _tables.backend_of(shrunk, "shrink_group")
-    excluded = sorted(ranks_to_exclude)
     smaller = backend.shrink(excluded, int(bool(abort)), options)
     stay = [rank for index, rank in enumerate(dist.get_process_group_ranks(shrunk)) if index not in excluded]
     if shrunk is not c10d._get_default_group():
@@ -56,6 +57,13 @@ def shrink_group(
         other.abort()
         _tables.forget(other)
     return _exchange(shrunk, smaller, range(len(stay)))
+
+
+def _checked(ranks: Iterable[int]) -> list[int]:
+    try:
+        return sorted(operator.index(rank) for rank in ranks)
+    except TypeError:
+        raise TypeError(f"shrink_group: ranks_to_exclude must be ranks of the group, got {ranks!r}") from None
 
 
 def _exchange(old: dist.ProcessGroup, backend: _C.Backend, ranks: Sequence[int]) -> dist.ProcessGroup:

@@ -11,10 +11,9 @@ import os
 import signal
 from pathlib import Path
 
-from . import _preload  # noqa: F401
+from . import _preload  # noqa: F401  # the emulator, which comes before torch
 
 # isort: split
-# The emulator comes before torch.
 import torch
 
 from pycomms import ft

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -185,8 +185,3 @@ def missing_rank(size: int = 8, *, culprit: int = 5, steps: int = 6) -> list[Rec
             )
         records.append(writer.record(taken=630_000 * MS, alive=True))
     return records
-
-
-def with_groups_forgotten(record: Record) -> Record:
-    """As a dump without its configuration."""
-    return replace(record, groups=tuple(replace(group, ranks=()) for group in record.groups))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder.analysis import Verdict
 from tests.flight_recorder.corpus import AR, case, keep_last, loop, world
@@ -102,6 +100,3 @@ def pipeline_waits_for_a_stage_that_skipped_a_collective() -> list[Record]:
         ]
 
     return run(world(4), program).records()
-
-
-__all__ = ["replace"]

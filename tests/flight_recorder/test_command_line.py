@@ -72,3 +72,9 @@ def test_each_explains_itself(subcommand: str, capsys: pytest.CaptureFixture[str
 def test_a_format_that_is_unknown_is_a_usage_error(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _command.main(["convert", str(job), "--to", "pdf", "-o", "x"]) == USAGE
     assert "torch-pickle" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("interval", ["nan", "inf", "-1", "x"])
+def test_an_interval_that_cannot_be_is_a_usage_error(interval: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _command.main(["live", f"--interval={interval}", "--once"]) == USAGE
+    assert f"'{interval}' is not a number of seconds from 0 to 86400" in capsys.readouterr().err

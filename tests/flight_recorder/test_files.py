@@ -177,6 +177,25 @@ def test_deeply_nested_json_does_no_harm(tmp_path: Path) -> None:
     assert not any(len(record.entries) for record in load([path]).records)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"pg_config": ' + b"[" * 200_000 + b"]" * 200_000 + b', "entries": []}',
+        # {"entries": [], "version": [[[…]]]}
+        b"\x80\x02}(X\x07\x00\x00\x00entries]X\x07\x00\x00\x00version" + b"]" * 200_000 + b"a" * 199_999 + b"u.",
+    ],
+    ids=["json", "pickle"],
+)
+def test_what_is_nested_too_deep_does_not_keep_others_from_being_read(
+    data: bytes, job: list[Record], tmp_path: Path
+) -> None:
+    deep = tmp_path / "rank_0"
+    deep.write_bytes(data)
+    found = load([deep, *write_json(job[1:2], tmp_path)])
+    assert [record.rank for record in found.records] == [1]
+    assert [said.partition(": ")[0] for said in found.unreadable] == [f"cannot read {deep}"]
+
+
 def test_strays_empty_files_and_nested_folders(tmp_path: Path) -> None:
     records = last_collective_skipped_by_one_rank()
     for record in records:
@@ -228,10 +247,6 @@ def test_a_file_without_a_rank_is_that_of_the_only_rank_left(tmp_path: Path) -> 
     paths[5] = paths[5].rename(tmp_path / "somebody.pkl")
     analysis = analyze(load(paths).records)
     assert (analysis.verdict, analysis.root_ranks) == (Verdict.MISSING_RANK, (5,))
-
-
-def _without_times(records: list[Record]) -> list[Record]:
-    return [replace(record, taken_ns=0) for record in records]
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.4", "2.10"])

@@ -18,7 +18,7 @@ from pycomms.flight_recorder._clocks import align
 from pycomms.flight_recorder._model import Group, Record, Site, State
 from pycomms.flight_recorder._verdict_card import headline
 from pycomms.flight_recorder._words import group_label
-from pycomms.flight_recorder.analysis import Analysis, Edge, Finding, GroupRef, OpRef, Verdict, analyze
+from pycomms.flight_recorder.analysis import Analysis, Edge, Finding, GroupRef, OpRef, Replaced, Verdict, analyze
 
 from ._jobs import MS, Rank, healthy, missing_rank, signature, world_group
 
@@ -81,7 +81,9 @@ def hostile_job(text: str) -> list[Record]:
 def test_names_of_strangers_are_only_text(text: str) -> None:
     harmless = Elements(_html.page(hostile_job("x"), analyze(hostile_job("x"))))
     records = hostile_job(text)
-    analysis = replace(analyze(records), warnings=(text,))
+    site = Site(file=text, line=1, function=text)
+    killed = Replaced(rank=0, pid=1, host=text, op=OpRef(kind=text, sequence=1), site=site)
+    analysis = replace(analyze(records), warnings=(text,), replaced=(killed,))
     page = _html.page(records, replace(analysis, findings=analysis.findings * 2))
     found = Elements(page)
     assert found.names.count("script") == 2
@@ -263,3 +265,14 @@ def test_what_may_become_a_fault_is_told() -> None:
     assert "Nothing is wrong in these records" in drawn
     assert "Rank 5 never issued all_reduce 6 of tp2; rank 4 waits there." in drawn
     assert "is called a fault after" in drawn
+
+
+def test_who_was_killed_and_replaced_is_told() -> None:
+    op = OpRef(kind="all_reduce", sequence=6)
+    site = Site(file="train.py", line=40, function="main")
+    killed = Replaced(rank=3, pid=4711, host="a", op=op, site=site)
+    page = _html.page(healthy(), replace(analyze(healthy()), replaced=(killed,)))
+    assert "Killed before, and replaced (1)" in page
+    said = "Process 4711 of rank 3 was killed, behind all_reduce 6 at train.py:40 in main; another has taken its place."
+    assert f"<li>{said}</li>" in page
+    assert "Killed before" not in _html.page(healthy(), analyze(healthy()))

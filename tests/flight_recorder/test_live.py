@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pycomms.flight_recorder import _live
+from pycomms.flight_recorder._command import UNUSABLE
 from pycomms.flight_recorder._model import Record, Site, State
 
 from ._jobs import MS, START_NS, Rank, healthy, missing_rank, signature, world_group
@@ -145,5 +146,5 @@ def test_json_is_one_object_a_look(
 
 
 def test_an_empty_folder_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _live.run(options(tmp_path, "--once")) == _live.UNUSABLE
+    assert _live.run(options(tmp_path, "--once")) == UNUSABLE
     assert "no *.ring" in capsys.readouterr().err

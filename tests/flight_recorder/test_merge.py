@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pycomms.flight_recorder import _bundle, _merge
-from pycomms.flight_recorder._inputs import UNUSABLE
+from pycomms.flight_recorder._command import UNUSABLE
 from pycomms.flight_recorder._model import Record, Site, State
 from pycomms.flight_recorder._processes import one_of_each_process
 
@@ -84,6 +84,14 @@ def test_lines_that_lie_are_not_believed(name: str, value: object, tmp_path: Pat
     _bundle.write(file, missing_rank()[:1])
     with_field(file, name, value)
     assert read_until_damage(file) == []
+
+
+def test_a_line_nested_too_deep_to_be_a_record_is_damage(tmp_path: Path) -> None:
+    file = tmp_path / "job"
+    _bundle.write(file, missing_rank()[:2])
+    head, line, *_ = file.read_text().splitlines()
+    file.write_text("\n".join([head, line, "[" * 200_000 + "]" * 200_000, ""]))
+    assert len(read_until_damage(file)) == 1
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ and the next operation works on all: the sequence is not consumed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import torch
@@ -60,7 +60,7 @@ MISTAKES = {
     "all_reduce, MAX of complex": Mistake(
         lambda: dist.all_reduce(torch.ones(4, dtype=torch.complex64), op=dist.ReduceOp.MAX), EITHER
     ),
-    "all_reduce, not a tensor": Mistake(lambda: dist.all_reduce([1, 2]), ("TypeError",)),  # type: ignore[call-overload]
+    "all_reduce, not a tensor": Mistake(lambda: dist.all_reduce(cast("torch.Tensor", [1, 2])), ("TypeError",)),
     "broadcast, not contiguous": Mistake(lambda: dist.broadcast(_strided(), 0), word="contiguous"),
     "broadcast, root outside the group": Mistake(lambda: dist.broadcast(_F(4), _WORLD + 4)),
     "reduce, root outside the group": Mistake(lambda: dist.reduce(_F(4), _WORLD + 4)),

@@ -17,8 +17,6 @@ _LEFT_OUT = (".*",)  # of the tracked files: only for who works on pycomms
 _OF_TORCH = ("libc10*.so", "libtorch*.so")
 _FROM_OUTSIDE = (
     *_OF_TORCH,
-    "libc10*.so",
-    "libtorch*.so",
     "libstdc++.so.6",
     "libgcc_s.so.1",
     "libm.so.6",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from launch._netns.command import main
 from launch._netns.job import Job, environment
 from launch._netns.names import ClusterName, start_time
 from launch._netns.plan import Addresses, host_orders, hosts_file, switch_orders
@@ -34,6 +35,28 @@ def test_rates_and_shares() -> None:
 def test_no_durations(text: str) -> None:
     with pytest.raises(ValueError, match="such as 50ms"):
         duration(text)
+
+
+@pytest.mark.parametrize(
+    "option, said",
+    [
+        ("--hosts=0", "hosts must be from 1 to 200, not 0"),
+        ("--mtu=1", "mtu must be from 1280"),
+        ("--rate=1bit", "rate must be at least 8000 bit/s"),
+        ("--latency=61s", "latency must be from 0 to 60 s"),
+        ("--loss=200%", "loss must be a share from 0 to 1"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused_in_a_line(option: str, said: str) -> None:
+    with pytest.raises(SystemExit, match=f"^launch.netns run: {said}"):
+        main(["run", option, "--", "true"])
+
+
+@pytest.mark.parametrize("option", [f"--timeout={'9' * 20}s", f"--rate={'9' * 400}gbit"])
+def test_what_no_number_holds_is_a_usage_error(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", option, "--", "true"])
+    assert "is too large" in capsys.readouterr().err
 
 
 def test_addresses_differ_at_every_index() -> None:

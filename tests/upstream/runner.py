@@ -19,7 +19,7 @@ _SHOWN_OF_A_FAILURE = 8_000
 
 
 def names_of(suite: type[unittest.TestCase]) -> list[str]:
-    return unittest.defaultTestLoader.getTestCaseNames(suite)  # type: ignore[return-value]
+    return list(unittest.defaultTestLoader.getTestCaseNames(suite))
 
 
 def run_one(suite: type[unittest.TestCase], name: str) -> Outcome:

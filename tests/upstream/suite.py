@@ -60,6 +60,7 @@ def load(backend: str, world: int, gate: str, timeout_s: int) -> type[unittest.T
         if backend not in names:
             names.append(backend)
 
+    # Bases that are only there when this runs are none for a type checker.
     class UpstreamTest(suite.TestDistBackend, suite.DistributedTest._DistTestBase):  # type: ignore[misc]
         def setUp(self) -> None:
             super().setUp()

@@ -14,6 +14,7 @@ not the one of the executable. Tests of how an interpreter starts need a cold on
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import shutil
 import subprocess
@@ -46,6 +47,8 @@ class WarmPython:
 
     def await_ready(self) -> None:
         assert self._server.stdout is not None
+        if not select.select([self._server.stdout], [], [], _START_DEADLINE_S)[0]:
+            raise RuntimeError(f"the server of warm interpreters did not start within {_START_DEADLINE_S:.0f} s")
         if self._server.stdout.readline() != b"ready\n":
             raise RuntimeError(f"the server of warm interpreters ended with {self._server.wait(_END_DEADLINE_S)}")
 

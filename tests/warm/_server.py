@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 _LENGTH = 8
-# What programs of tests import beside torch, besides the compiler, which torch imports for the first optimizer.
+# What programs of tests import, and torch's compiler, which it imports for the first optimizer.
 _IMPORTED = ("torch", "torch.distributed", "torch.distributed.run", "torch._dynamo", "pytest")
 _FILES = 6  # standard input, output and error, and namespaces: net, uts, mnt
 _NAMESPACE_NAMES = ("net", "uts", "mnt")
@@ -129,10 +129,10 @@ def become(order: Order) -> None:
 
 def _run(arguments: list[str]) -> None:
     if arguments[0] == "-u":
-        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]  # a TextIOWrapper
         arguments = arguments[1:]
     if arguments[0] == "-W":
-        warnings.simplefilter(arguments[1])  # type: ignore[arg-type]
+        warnings.simplefilter(arguments[1])  # type: ignore[arg-type]  # one of its words
         arguments = arguments[2:]
     _customize()
     how, *rest = arguments

@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from torch._C._distributed_c10d import TCPStore
+
+# In an environment of its own, which the type checker does not see.
 from torchft import DistributedDataParallel, Manager, Optimizer, ProcessGroupGloo  # type: ignore[import-not-found]
 
 from bench.ft.workers.work import Log, Training, parser

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pycomms.chaos.core.kinds import KINDS, POINTS, Effect, Form, Kind, Value
+from pycomms.chaos.core.kinds import KINDS, Effect, Form, Kind, Value
 from pycomms.chaos.core.parse import MOST_RANKS
 from pycomms.chaos.core.plan import ANY, MOMENTS, Expectation, Fault, Plan, Trigger
 
@@ -15,7 +15,10 @@ _GOT_OVER = (Effect.DEATH, Effect.STALL, Effect.SLOW, Effect.SERVICE)
 SURVIVABLE = tuple(kind.name for kind in KINDS.values() if kind.effect in _GOT_OVER and not kind.on_emulator)
 """What a job has to get over by itself."""
 
-_NEVER_AT = ("done", "closing")  # then the job is over, and nothing is left to be seen
+_MOST_DRAWN = 4
+"""Faults of a plan."""
+_PER_STEP = ("step", "reduced", "voted", "decided", "committed")
+"""Points that come in each step."""
 _LAST_STEP = 40
 _SPARED_S = 60.0
 _MOST_FAULTS = 100_000
@@ -34,8 +37,8 @@ def _settled(fault: Fault, of_ranks: int, draw: random.Random) -> Fault:
     return replace(fault, ranks=tuple(rank for rank in chosen if rank != ANY))
 
 
-def draw_plan(seed: int, ranks: int, kinds: Sequence[str] = SURVIVABLE, most: int = 4) -> Plan:
-    """One to ``most`` faults of these kinds. One rank suffers nothing, so that somebody has the state.
+def draw_plan(seed: int, ranks: int, kinds: Sequence[str] = SURVIVABLE) -> Plan:
+    """A few faults of these kinds. One rank suffers nothing, so that somebody has the state.
 
     Raises:
         ValueError: there are too few ranks, or no such kind.
@@ -44,7 +47,7 @@ def draw_plan(seed: int, ranks: int, kinds: Sequence[str] = SURVIVABLE, most: in
     draw = random.Random(f"plan {seed}")
     spared = draw.randrange(ranks)
     hit = [rank for rank in range(ranks) if rank != spared]
-    faults = tuple(_drawn(KINDS[draw.choice(list(kinds))], hit, draw) for _ in range(draw.randint(1, most)))
+    faults = tuple(_drawn(KINDS[draw.choice(list(kinds))], hit, draw) for _ in range(draw.randint(1, _MOST_DRAWN)))
     return Plan(
         name=f"random-{seed}", seed=seed, ranks=ranks, faults=faults, expect=Expectation(injected="some", recovery=30.0)
     )
@@ -128,8 +131,7 @@ def _moment(kind: Kind, draw: random.Random) -> Trigger:
         moment = "before" if kind.on_operation else draw.choice(moments)
         return Trigger(step=step, op="all_reduce", moment=moment)
     if choice == "point":
-        per_step = ("step", "reduced", "voted", "decided", "committed")
-        return Trigger(step=step, point=draw.choice([point for point in per_step if point in POINTS]))
+        return Trigger(step=step, point=draw.choice(_PER_STEP))
     return Trigger(step=step)
 
 

@@ -60,8 +60,11 @@ def _kept(log: Log) -> float | None:
     if not calm or last - first < _CALM_S:
         return None
     normal = sum(1 for t in times if any(begin <= t < end for begin, end in calm)) / undisturbed
-    under_faults = sum(1 for t in times if first <= t < last) / (min(last, times[-1]) - first)
-    return under_faults / normal if normal else None
+    if not normal:
+        return None
+    end = min(last, times[-1])
+    # Where no step was taken since the first fault, nothing was kept.
+    return sum(1 for t in times if first <= t < last) / (end - first) / normal if end > first else 0.0
 
 
 def _over(log: Log) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -325,7 +324,3 @@ POINTS = {
     "done": "all have said so",
 }
 """Of a session of pycomms.ft."""
-
-
-def of_effects(effects: Sequence[Effect]) -> list[Kind]:
-    return [kind for kind in KINDS.values() if kind.effect in effects]

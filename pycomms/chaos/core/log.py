@@ -62,7 +62,9 @@ class Settling:
 
 
 class Log:
-    """verdict: of the flight recorder, as `pycomms fr analyze --json` has it. output: what the job has printed."""
+    """verdict: of the flight recorder: `verdict`, `root_ranks` of all findings, `text`; None: there are no records.
+    output: what the job has printed.
+    """
 
     def __init__(
         self, plan: Plan, events: Sequence[Event], verdict: Mapping[str, Any] | None = None, output: str = ""

@@ -28,7 +28,7 @@ class Trigger:
         count: at the n-th of these operations or places: of the step, where one is said, otherwise of the process.
         moment: before the operation, a millisecond after it has begun, or behind it.
         start: of the n-th process only that has the rank's place in the job; None: of any.
-    rank: whose steps and operations; None: those of the ranks that suffer.
+        rank: whose steps and operations; None: those of the ranks that suffer.
     """
 
     seconds: float | None = None

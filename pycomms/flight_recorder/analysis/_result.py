@@ -107,8 +107,9 @@ class Edge:
 class Finding:
     """One fault.
 
-    root_ranks: empty when nobody is to blame or it cannot be told. last_ops: what the root ranks did last, where.
-    culprit_sites, victim_sites: where they issued the operations in question. sides: in a mismatch, largest first.
+    root_ranks: empty when nobody is to blame or it cannot be told. culprit_sites: where the root ranks issued the
+    operation in question, or what they did last instead of it. victim_sites: where the others did. sides: in a
+    mismatch, largest first.
     what: one sentence on what happened. next_step: what to do about it. would_decide: what is missing to tell more.
     confidence: 0 to 1. silent: the operation ended all the same, with wrong results.
     """

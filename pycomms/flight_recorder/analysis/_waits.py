@@ -31,8 +31,8 @@ class Wait:
     """group: index; op: what they are stuck in. waiters: rank to its state there.
 
     absent: members that have not issued it, by their own record. unknown: members whose record is missing or ends
-    before. behind: waiters whose operation others have finished. done: those others.
-    certain: False when the recorder cannot tell an ended operation from one in flight. issued_ns: the earliest.
+    before. done: members that have finished it. certain: False when the recorder cannot tell an ended operation from
+    one in flight. issued_ns: the earliest.
     """
 
     group: int

@@ -82,7 +82,7 @@ class Conductor:
         self._timer = None
         try:
             self._follow(self._quorum.tick(self._now()))
-        except Exception:
+        except Exception:  # a mistake in one decision must not end the job: it is tried again
             self._tally.errors += 1
             _LOG.exception("pycomms.ft: the coordinator cannot decide")
             self._timer = self._loop.call_later(1.0, self._tick)

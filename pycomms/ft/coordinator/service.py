@@ -49,7 +49,7 @@ class Limits:
     hello: timedelta = timedelta(seconds=5)
 
 
-class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
+class Service(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
     """outboxes: those of attached hosts are put in here and taken out again. ``superseded`` is told the boot of a later
     coordinator that a host has been with: then this one must not decide any more."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pycomms.ft.core.messages import MemberId
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Patience:
     """Seconds, counted from the first member that stood still; ``first`` from the request to stop.
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 
 SHORTEST = timedelta(milliseconds=200)
-LONGEST = timedelta(days=365)
+LONGEST = timedelta(days=90)
+"""A quarter of it is host_silence, which grpc and the kernel count in milliseconds, in 31 bits: up to 24 days."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ def derive(recovery_deadline: timedelta, **by_hand: timedelta) -> Timeouts:
     """All timeouts, from the one that users set.
 
     Raises:
-        TypeError: the deadline is no timedelta.
+        TypeError: the deadline, or a value set by hand, is no timedelta.
         ValueError: it is too short or too long, a name is unknown, or a value set by hand contradicts another.
     """
     if not isinstance(recovery_deadline, timedelta):
@@ -70,6 +71,8 @@ def derive(recovery_deadline: timedelta, **by_hand: timedelta) -> Timeouts:
     for name, value in by_hand.items():
         if name not in derived:
             raise ValueError(f"no timeout is called {name!r}; there are {', '.join(derived)}")
+        if not isinstance(value, timedelta):
+            raise TypeError(f"the timeout {name} is {value!r}, expected a timedelta")
         if value <= timedelta(0):
             raise ValueError(f"the timeout {name} is {value.total_seconds()} s, expected more than 0")
     timeouts = Timeouts(recovery_deadline=recovery_deadline, **{**derived, **by_hand})

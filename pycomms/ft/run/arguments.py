@@ -31,21 +31,27 @@ class Parser(argparse.ArgumentParser):
         self._environment = environment
 
     def option(self, group: argparse._ArgumentGroup, *names: str, **how: Any) -> None:
-        longest = max(names, key=len)
-        spelled = dict.fromkeys([*names, *(f"--{name[2:].replace('-', '_')}" for name in names if name[1] == "-")])
-        told = self._environment.get(f"PET_{longest.lstrip('-').replace('-', '_').upper()}")
+        told = self._environment.get(_variable(names))
         if told is not None:
             how["default"] = told
-        group.add_argument(*spelled, **how)
+        group.add_argument(*_spelled(names), **how)
 
     def flag(self, group: argparse._ArgumentGroup, *names: str, help: str) -> None:
-        longest = max(names, key=len)
-        variable = f"PET_{longest.lstrip('-').replace('-', '_').upper()}"
+        variable = _variable(names)
         told = self._environment.get(variable, "0")
         if told not in ("0", "1"):
             self.error(f"{variable} is {told!r}, expected 0 or 1")
-        spelled = dict.fromkeys([*names, *(f"--{name[2:].replace('-', '_')}" for name in names if name[1] == "-")])
-        group.add_argument(*spelled, action="store_true", default=told == "1", help=help)
+        group.add_argument(*_spelled(names), action="store_true", default=told == "1", help=help)
+
+
+def _variable(names: Sequence[str]) -> str:
+    """``PET_NPROC_PER_NODE`` of ``--nproc-per-node``; of several names that of the longest."""
+    return f"PET_{max(names, key=len).lstrip('-').replace('-', '_').upper()}"
+
+
+def _spelled(names: Sequence[str]) -> list[str]:
+    """With underscores as well, each once."""
+    return list(dict.fromkeys([*names, *(f"--{name[2:].replace('-', '_')}" for name in names if name[1] == "-")]))
 
 
 def parser_of(environment: Mapping[str, str]) -> Parser:

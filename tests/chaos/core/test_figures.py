@@ -48,6 +48,13 @@ def test_throughput_is_compared_with_that_of_the_same_run_without_faults() -> No
     assert 0.2 < kept < 0.6  # of the five seconds behind the fault three are without a step
 
 
+@pytest.mark.parametrize("t", [39.5, 40.0])  # with the last step, and behind it
+def test_of_a_run_that_stops_at_its_first_fault_nothing_is_kept(t: float) -> None:
+    job = Job({"ranks": 3, "fault": [{**KILL, "at": {"seconds": 40}}]}, last=39)
+    job.find("fault")["t"] = t
+    assert str(figures(job.log()).kept) == "0.0"  # and not -0.0
+
+
 def test_a_run_without_calm_says_nothing_of_throughput() -> None:
     assert figures(Job().log()).kept is None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pycomms.ft.core.messages import (
@@ -349,8 +351,9 @@ def test_leaving_before_the_end_is_a_death_with_a_reason() -> None:
 
 @pytest.mark.parametrize("changed", [{"min_ranks": 0}, {"min_ranks": 4}, {"expected": 5}, {"attempts": 0}])
 def test_a_rule_that_contradicts_itself_is_refused(changed: dict[str, int]) -> None:
+    given: dict[str, Any] = {"min_ranks": 1, "max_ranks": 4, "expected": 3, "timeouts": TIMES, **changed}
     with pytest.raises(ValueError, match="expected"):
-        Rule(**{"min_ranks": 1, "max_ranks": 4, "expected": 3, "timeouts": TIMES, **changed})  # type: ignore[arg-type]
+        Rule(**given)
 
 
 def test_every_phase_can_be_reached_and_none_but_the_last_is_final() -> None:

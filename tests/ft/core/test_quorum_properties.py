@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -185,7 +187,7 @@ ACTION = st.one_of(
 )
 
 
-def play(adversary: Adversary, action: tuple) -> None:  # type: ignore[type-arg]
+def play(adversary: Adversary, action: tuple[Any, ...]) -> None:
     kind, *rest = action
     if kind == "pass":
         adversary.pass_(rest[0], beating=rest[1])
@@ -207,7 +209,7 @@ def play(adversary: Adversary, action: tuple) -> None:  # type: ignore[type-arg]
 @given(st.integers(1, 3), st.lists(ACTION, max_size=40))
 def test_whatever_is_said_the_rules_hold_and_all_who_live_are_answered(
     min_ranks: int,
-    actions: list[tuple],  # type: ignore[type-arg]
+    actions: list[tuple[Any, ...]],
 ) -> None:
     adversary = Adversary(min_ranks)
     for one in range(SLOTS):

@@ -7,11 +7,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -19,7 +19,7 @@ from pycomms._config import Membership as Told
 from pycomms.ft.coordinator.auth import make_token
 from pycomms.ft.coordinator.tls import Tls
 from pycomms.ft.core.messages import Announce, Change, Form, Leaving, MemberId, Notice, Position, Ready, Settled
-from pycomms.ft.core.timeouts import Timeouts, derive
+from pycomms.ft.core.timeouts import LONGEST, Timeouts, derive
 from pycomms.ft.link import LinkClosed, LinkRefused, connect
 from tests.ft.coordinator._certificates import needs_openssl, of_coordinator_and_host
 from tests.ft.coordinator._process import serving
@@ -111,6 +111,16 @@ def test_members_form_epochs(tmp_path: Path) -> None:
         assert second[0] == second[1]
         assert [seat.member for seat in second[0].seats] == [found[0].id, found[1].id]
         assert second[0].epoch > first.epoch
+
+
+def test_the_longest_deadline_is_one_that_a_connection_can_hold(tmp_path: Path) -> None:
+    token, seconds = tmp_path / "token", str(LONGEST.total_seconds())
+    with (
+        serving(token, "--max-ranks", "1", "--recovery-deadline", seconds) as (_, told),
+        closing(Member(told["listening"], token, 0, timeouts=derive(LONGEST)).link) as link,
+    ):
+        link.send(Announce(member=MemberId("host-0", "nonce-0"), slot=0, pid=1, handle="h", position=Position()))
+        assert isinstance(link.receive(LONG), Form)
 
 
 def test_the_coordinator_dies_and_comes_back(tmp_path: Path) -> None:
@@ -255,8 +265,8 @@ def test_what_is_missing_for_tls_is_named(tmp_path: Path) -> None:
         ({"tls_ca": "/nowhere"}, "PYCOMMS_TLS_CA is '/nowhere': No such file"),
     ],
 )
-def test_files_of_tls_that_are_not_there(tmp_path: Path, files: dict[str, str], words: str) -> None:
+def test_files_of_tls_that_are_not_there(tmp_path: Path, files: dict[str, Any], words: str) -> None:
     make_token(tmp_path / "token")
-    where = Told(coordinator="127.0.0.1:1", token_file=str(tmp_path / "token"), **files)  # type: ignore[arg-type]
+    where = Told(coordinator="127.0.0.1:1", token_file=str(tmp_path / "token"), **files)
     with pytest.raises(ValueError, match=words):
         connect(where, MemberId("h", "n"), TIMEOUTS)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -182,14 +183,14 @@ def test_closed_is_closed(agent: Agent, link: Link) -> None:
 
 def test_no_descriptor_stays_open(address: str) -> None:
     with Agent(address) as agent:
-        before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        before = set(Path("/proc/self/fd").iterdir())
         for _ in range(3):
             link = connect(Told(agent=address), ME, TIMEOUTS)
             agent.accept()
             agent.accept()
             link.close()
             agent.drop()
-        assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+        assert set(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_a_child_has_no_link(agent: Agent, link: Link) -> None:

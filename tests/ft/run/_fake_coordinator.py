@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -96,7 +95,7 @@ class FakeCoordinator:
         silence = timedelta(seconds=PATIENCE_S)
         self._launching = Launching("job", silence, tell=self._tell, renew=lambda: None)
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        service, method = re.fullmatch("/(.*)/(.*)", calls.ATTACH).groups()  # type: ignore[union-attr]
+        _, service, method = calls.ATTACH.split("/")
         handler = grpc.stream_stream_rpc_method_handler(self._attach)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
         self.port = server.add_insecure_port(f"127.0.0.1:{self.port}")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from pycomms.ft.coordinator.auth import make_token
 from pycomms.ft.core.messages import (
     Announce,
     Change,
@@ -18,18 +14,6 @@ from pycomms.ft.core.messages import (
 
 from ._fake_coordinator import FakeCoordinator
 from ._running import Running, wait_for
-
-
-@pytest.fixture
-def token(tmp_path: Path) -> Path:
-    make_token(tmp_path / "token")
-    return tmp_path / "token"
-
-
-@pytest.fixture
-def coordinator(token: Path) -> Iterator[FakeCoordinator]:
-    with FakeCoordinator(token) as coordinator:
-        yield coordinator
 
 
 def options(coordinator: FakeCoordinator, token: Path, *more: str) -> tuple[str, ...]:

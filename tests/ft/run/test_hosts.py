@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from pycomms.ft.coordinator.auth import make_token
 from pycomms.ft.core.messages import Announce, Died, Leaving, Settled
 from pycomms.ft.run.spawning import free_port
 
@@ -21,6 +17,8 @@ from ._running import Running
 from ._trainers import TRAIN, end_all, pid_of
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from typing_extensions import Self
 
 
@@ -43,20 +41,10 @@ class Hosts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *what: object) -> None:
-        self._stack.__exit__(*what)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def token(tmp_path: Path) -> Path:
-    make_token(tmp_path / "token")
-    return tmp_path / "token"
-
-
-@pytest.fixture
-def coordinator(token: Path) -> Iterator[FakeCoordinator]:
-    with FakeCoordinator(token) as coordinator:
-        yield coordinator
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
 
 
 NAMES = (

@@ -18,9 +18,7 @@ from pycomms.ft.core.messages import (
 
 from ._fake_coordinator import FakeCoordinator
 from ._running import Running
-from ._trainers import TRAIN, coordinator, end_all, nonce_of, options, pid_of, token
-
-__all__ = ["coordinator", "token"]
+from ._trainers import TRAIN, end_all, nonce_of, options, pid_of
 
 
 def test_a_coordinator_that_goes_and_comes_back_harms_nobody(tmp_path: Path, token: Path) -> None:

@@ -25,9 +25,7 @@ from pycomms.ft.core.messages import (
 
 from ._fake_coordinator import FakeCoordinator
 from ._running import Running, wait_for
-from ._trainers import TRAIN, coordinator, end_all, options, pid_of, token
-
-__all__ = ["coordinator", "token"]
+from ._trainers import TRAIN, end_all, options, pid_of
 
 
 def test_a_coordinator_that_does_not_know_the_epoch_is_told_its_seats(

@@ -10,17 +10,11 @@ from pycomms.ft.core.messages import Announce, Died, Settled
 
 from ._fake_coordinator import FakeCoordinator
 from ._running import Running, wait_for
-from ._trainers import TRAIN, coordinator, end_all, options, pid_of, token
-
-__all__ = ["coordinator", "token"]
+from ._trainers import TRAIN, end_all, options, pid_of
 
 
 def spares(job: Running) -> list[int]:
     return [pid for pid in job.processes() if b"ft.run._spare" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-
-
-def has_torch(pid: int) -> bool:
-    return b"libtorch_cpu" in Path(f"/proc/{pid}/maps").read_bytes()
 
 
 def test_a_spare_takes_the_place_of_one_that_dies(tmp_path: Path, coordinator: FakeCoordinator, token: Path) -> None:

@@ -223,6 +223,17 @@ class Job:
                     continue  # it has just died: its sentinel says so
 
 
+def steps_of(job: Job) -> dict[int, dict[int, Any]]:
+    """(world, losses, samples) by step, or round, and slot, of those that were committed."""
+    found: dict[int, dict[int, Any]] = {}
+    for one in job.said:
+        if one.what == "step":
+            step, *rest = one.value
+            assert one.slot not in found.get(step, {}), f"slot {one.slot} has committed step {step} twice"
+            found.setdefault(step, {})[one.slot] = tuple(rest)
+    return found
+
+
 def _run(main: Main, connection: Connection, member: MemberId, slot: int, argument: Any) -> None:
     link = PipeLink(connection)
 

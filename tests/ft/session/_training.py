@@ -111,7 +111,7 @@ def die_restoring(part: str) -> None:
 
 
 def train(link: PipeLink, member: MemberId, slot: int, say: Callable[[str, Any], None], plan: Plan) -> None:
-    """Says ("loss", (step, loss)), ("used", (step, indices)) of committed steps, and ("weights", …) at the end."""
+    """Says ("step", (number, world, losses, samples)) of committed steps, and ("weights", …) at the end."""
     torch.set_num_threads(1)
     model: nn.Module = network(plan.dropout)
     if plan.ddp:

@@ -61,6 +61,8 @@ def test_a_session_says_what_is_wrong(options: dict[str, Any], said: str) -> Non
         (lambda: ft.Checkpoints(cast("str", 3), every=1), "folder is 3, expected a path"),
         (lambda: ft.Replica(cast("int", "2")), "shards is '2', expected an int"),
         (lambda: ft.Replica(0), "shards is 0, expected at least 1"),
+        (lambda: ft.Replica(2, slot=cast("int", "x")), "slot is 'x', expected an int"),
+        (lambda: ft.Replica(2, slot=-1), "slot is -1, expected at least 0"),
     ],
 )
 def test_what_a_session_is_given_says_what_is_wrong(make: Callable[[], object], said: str) -> None:
@@ -92,8 +94,17 @@ def test_until_is_a_number() -> None:
         (lambda: ft.ElasticSampler(cast("int", 10.5), 2), "ElasticSampler: data is 10.5, expected a dataset"),
         (lambda: ft.LocalSGD(every=cast("int", "3")), "LocalSGD: every is '3', expected an int"),
         (lambda: ft.DiLoCo(every=cast("int", 1.5)), "DiLoCo: every is 1.5, expected an int"),
+        (lambda: ft.DiLoCo(every=1, lr=cast("float", "x")), "DiLoCo: lr is 'x', expected a number"),
+        (lambda: ft.DiLoCo(every=1, momentum=cast("float", None)), "DiLoCo: momentum is None, expected a number"),
     ],
 )
 def test_others_say_what_is_wrong(make: Callable[[], object], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         make()
+
+
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["lr", "momentum"])
+def test_rates_of_an_outer_step_that_cannot_be(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"DiLoCo: {name} is {value}, expected a finite number, at least 0"):
+        ft.DiLoCo(every=1, **{name: value})

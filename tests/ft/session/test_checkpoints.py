@@ -12,10 +12,10 @@ from torch import nn
 from pycomms import ft
 from pycomms.ft._state import Stateful
 
-from ._job import Job
+from ._job import Job, steps_of
 from ._reference import follow
 from ._training import Plan, train
-from .test_session import check, steps_of
+from .test_session import check
 
 SLOTS = [0, 1, 2]
 

@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor
 from pycomms import ft
 from pycomms.process_group._tables import forget
 
-from ._job import Job
+from ._job import Job, steps_of
 from ._sharded import SHARDS, Plan, follow, shard, train
 from ._training import network
 
@@ -48,17 +48,6 @@ def compare(
     assert len(told) == survivors
     for slot, held in told:
         assert held == weights[slot % SHARDS], f"slot {slot}"
-
-
-def steps_of(job: Job) -> dict[int, dict[int, Any]]:
-    """(world, losses, samples) by step and slot, of committed steps."""
-    found: dict[int, dict[int, Any]] = {}
-    for one in job.said:
-        if one.what == "step":
-            step, *rest = one.value
-            assert one.slot not in found.get(step, {}), f"slot {one.slot} has committed step {step} twice"
-            found.setdefault(step, {})[one.slot] = tuple(rest)
-    return found
 
 
 def recoveries_of(job: Job, slot: int) -> list[ft.Recovery]:

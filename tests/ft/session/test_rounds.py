@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
 
 from pycomms import ft
 
-from ._job import Job
+from ._job import Job, steps_of
 from ._rounds import Plan, follow, train
 
 
@@ -27,17 +25,6 @@ def check(job: Job, plan: Plan, survivors: int, died_behind: dict[int, list[int]
     told = job.heard("weights")
     assert len(told) == survivors
     assert all(one == weights for one in told)
-
-
-def steps_of(job: Job) -> dict[int, dict[int, Any]]:
-    """(world, losses, samples) by round and slot, of committed rounds."""
-    found: dict[int, dict[int, Any]] = {}
-    for one in job.said:
-        if one.what == "step":
-            step, *rest = one.value
-            assert one.slot not in found.get(step, {}), f"slot {one.slot} has committed round {step} twice"
-            found.setdefault(step, {})[one.slot] = tuple(rest)
-    return found
 
 
 @pytest.mark.needs_torch("2.14", "elastic sessions")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 import torch
@@ -91,6 +92,6 @@ def test_a_gap_in_the_ledger_is_found() -> None:
     ("data", "batch", "message"),
     [(0, 2, "data has 0 samples"), ([], 2, "data has 0 samples"), (4, 0, "batch_size is 0, expected at least 1")],
 )
-def test_arguments_that_make_no_sense(data: object, batch: int, message: str) -> None:
+def test_arguments_that_make_no_sense(data: Any, batch: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ft.ElasticSampler(data, batch)  # type: ignore[arg-type]
+        ft.ElasticSampler(data, batch)

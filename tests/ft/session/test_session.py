@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Any
 
 import pytest
 
-from ._job import Job
+from ._job import Job, steps_of
 from ._reference import follow
 from ._training import SAMPLES, Plan, train
 
@@ -36,17 +35,6 @@ def check(job: Job, plan: Plan, survivors: int, schedule: dict[int, list[int]] |
     assert weights[0] == final
     ledgers = job.heard("ledger")
     assert all(one == ledgers[0] for one in ledgers)
-
-
-def steps_of(job: Job) -> dict[int, dict[int, Any]]:
-    """(world, losses, samples) by step and slot, of committed steps."""
-    found: dict[int, dict[int, Any]] = {}
-    for one in job.said:
-        if one.what == "step":
-            step, *rest = one.value
-            assert one.slot not in found.get(step, {}), f"slot {one.slot} has committed step {step} twice"
-            found.setdefault(step, {})[one.slot] = tuple(rest)
-    return found
 
 
 @pytest.mark.parametrize("ddp", [False, True], ids=["plain", "ddp"])

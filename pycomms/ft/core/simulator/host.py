@@ -118,10 +118,16 @@ class Host:
             self._world.bury(member)
 
     def boot(self) -> None:
-        """It does not know what was before."""
+        """After a crash. It does not know what was before."""
+        if self.is_up:
+            return
         self.is_up = True
         self._beats += 1
         self.start()
+
+    def mend_cut(self) -> None:
+        """One of the reasons why it reaches no coordinator is gone."""
+        self.cuts = max(0, self.cuts - 1)
 
     def _teach(self, teach: Teach) -> None:
         told = False

@@ -208,7 +208,6 @@ class Member:
         self.now, _ = restored(self.now, group.plan, group.ranks[self.id])
         self._world.observer.has_settled(group.form.epoch, self.now.position.committed, self.digest)
         self._host.say(Settled(member=self.id, epoch=group.form.epoch, seconds=0.0))
-        self._world.settled(self)
         self._compute()
 
     def _compute(self) -> None:
@@ -242,12 +241,13 @@ class Member:
         self._stand(suspects)
 
     def _stand(self, suspects: tuple[MemberId, ...]) -> None:
-        form = (self.trying or self.group).form  # type: ignore[union-attr]
+        group = self.trying or self.group
+        assert group is not None
         self.trying = None
         self._turn += 1
         self._ready = Ready(
             member=self.id,
-            epoch=form.epoch,
+            epoch=group.form.epoch,
             handle=self._handle(),
             position=self.now.position,
             suspects=tuple(one for one in suspects if one != self.id),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 from pycomms.ft.core.messages import EpochId, Event, Form, MemberId, Position, Refused, Standing, Verdict
 from pycomms.ft.core.phases import Phase
@@ -41,7 +42,6 @@ class World:
         self.ended = ""
         self.events: Counter[str] = Counter()
         self.notices: Counter[str] = Counter()
-        self.bytes = 0
         self._groups: dict[EpochId, Group] = {}
         self._checkpoints: dict[int, int] = {0: 0}
         self.deaf: set[MemberId] = set()  # they do not hear other members
@@ -62,7 +62,7 @@ class World:
             if fault.kind is Kind.KILL_AT:
                 self._at_stage.append(fault)
             else:
-                self.loop.at(fault.at, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+                self.loop.at(fault.at, partial(self._strike, fault))
 
     @property
     def coordinator(self) -> Coordinator:
@@ -109,9 +109,6 @@ class World:
         self.observer.took(epoch, step, member.digest)
         if self.rng.random() < CHECKPOINTS:
             self._checkpoints.setdefault(step, member.digest)
-
-    def settled(self, member: Member) -> None:
-        """Nothing to do: for those who look."""
 
     def reached(self, member: Member) -> None:
         stage = member.now.stage
@@ -172,8 +169,7 @@ class World:
         self.deaf.clear()
         for host in self.hosts.values():
             host.cuts = 0
-            if not host.is_up:
-                host.boot()
+            host.boot()
         for member in list(self.members.values()):
             member.slowness = 1.0
             member.wake()
@@ -205,7 +201,7 @@ class World:
             for host in hosts:
                 if host.is_up:
                     host.crash()
-                    self.loop.after(fault.seconds + 0.05, lambda host=host: host.is_up or host.boot())  # type: ignore[misc]
+                    self.loop.after(fault.seconds + 0.05, host.boot)
         elif fault.kind is Kind.DROP:
             for host in hosts:
                 host.disconnect(self.rng.choice((None, 0.0, 0.01)))
@@ -225,7 +221,7 @@ class World:
             for host in hosts:
                 host.cuts += 1
                 host.disconnect(self.rng.choice((None, 0.01)))
-                self.loop.after(fault.seconds, lambda host=host: setattr(host, "cuts", max(0, host.cuts - 1)))  # type: ignore[misc]
+                self.loop.after(fault.seconds, host.mend_cut)
         if fault.kind in (Kind.CUT_PEERS, Kind.ISOLATE):
             for host in hosts:
                 self._sides[host.name] = 1
