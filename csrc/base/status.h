@@ -35,7 +35,6 @@ class [[nodiscard]] Status {
   }
 
   bool is_ok() const { return detail_ == nullptr; }
-  explicit operator bool() const { return is_ok(); }
   Code code() const { return detail_ ? detail_->code : Code::kOk; }
   const std::string& message() const {
     static const std::string kNone;
@@ -58,7 +57,6 @@ class [[nodiscard]] Result {
   Result(Status status) : status_(std::move(status)) {}
 
   bool is_ok() const { return value_ != nullptr; }
-  explicit operator bool() const { return is_ok(); }
   const Status& status() const { return status_; }
   T& value() { return *value_; }
   const T& value() const { return *value_; }

@@ -152,7 +152,7 @@ void WindowService::run() {
         release_windows();
       } else if (name == kTimerEvent) {
         uint64_t times;
-        static_cast<void>(!read(timer_.get(), &times, sizeof(times)));
+        [[maybe_unused]] const ssize_t got = read(timer_.get(), &times, sizeof(times));
         timer_is_set_ = false;
         look_at_locks();
       } else {
