@@ -33,27 +33,27 @@ size_t element_bytes(DataType type) {
   return 0;
 }
 
-struct Members {
-  int count = 0;
+struct Position {
+  int size = 0;
   int rank = 0;
 };
 
-EngineResult members_of(CommHandle comm, Members* members) {
-  const EngineResult counted = nccl->comm_count(comm, &members->count);
-  return counted != nccl_abi::kSuccess ? counted : nccl->comm_user_rank(comm, &members->rank);
+EngineResult find_position(CommHandle comm, Position& position) {
+  const EngineResult counted = nccl->comm_count(comm, &position.size);
+  return counted != nccl_abi::kSuccess ? counted : nccl->comm_user_rank(comm, &position.rank);
 }
 
 // each(rank, my rank) for every member, within one group.
 template <typename Each>
 EngineResult for_each_rank(CommHandle comm, Each each) {
-  Members members;
-  EngineResult first = members_of(comm, &members);
+  Position me;
+  EngineResult first = find_position(comm, me);
   if (first != nccl_abi::kSuccess) return first;
   if ((first = nccl->group_start()) != nccl_abi::kSuccess) return first;
   auto keep = [&first](EngineResult result) {
     if (first == nccl_abi::kSuccess && result != nccl_abi::kInProgress) first = result;
   };
-  for (int rank = 0; rank < members.count; ++rank) keep(each(rank, members.rank));
+  for (int rank = 0; rank < me.size; ++rank) keep(each(rank, me.rank));
   const EngineResult ended = nccl->group_end();
   return first != nccl_abi::kSuccess ? first : ended;
 }
