@@ -26,21 +26,24 @@ inline void relax() {
 #endif
 }
 
+template <typename Reached>
+void spin_until(Reached reached) {
+  int64_t since = 0;
+  for (uint64_t spins = 1; !reached(); ++spins) {
+    relax();
+    if (spins % (1u << 24) != 0) continue;
+    if (since == 0) since = now_ns();
+    if (now_ns() - since > kPatience) die("the other process did not come");
+  }
+}
+
 struct alignas(128) Flag {
   std::atomic<uint64_t> value{0};
 
   void set(uint64_t to) { value.store(to, std::memory_order_release); }
   uint64_t get() const { return value.load(std::memory_order_acquire); }
   void wait_for(uint64_t at_least) const {
-    for (uint64_t spins = 1; get() < at_least; ++spins) {
-      relax();
-      if (spins % (1u << 24) == 0) check_patience(spins);
-    }
-  }
-  void check_patience(uint64_t spins) const {
-    static thread_local int64_t since = 0;
-    if (spins == 1u << 24) since = now_ns();
-    if (now_ns() - since > kPatience) die("the other process did not come");
+    spin_until([&] { return get() >= at_least; });
   }
 };
 

@@ -24,7 +24,10 @@ double thread_ns() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 4;
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: recorder_bench PATH\n");
+    return 1;
+  }
   RingOptions options;
   options.path = argv[1];
   auto made = Ring::create(options);

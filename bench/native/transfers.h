@@ -99,7 +99,7 @@ inline void letter_sum(Pair& pair, uint64_t number, float* data, size_t n) {
   const Letter& theirs = pair.peer_letter(number);
   std::memcpy(mine.data, data, n * sizeof(float));
   mine.number.store(number, std::memory_order_release);
-  while (theirs.number.load(std::memory_order_acquire) != number) relax();
+  spin_until([&] { return theirs.number.load(std::memory_order_acquire) == number; });
   add(data, theirs.data, n);
 }
 
