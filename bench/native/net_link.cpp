@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
                           static void call(void* arg, bool) { *static_cast<bool*>(arg) = true; }
                         };
                         bool done = false;
-                        if (!links[rank].send(Lane::kNormal, {}, {{}, data}, {Done::call, &done})) std::abort();
+                        if (!links[rank].send(Lane::kNormal, {}, {{}, data}, {Done::call, &done}).is_ok()) std::abort();
                         while (!done) links[rank].progress();
                       },
                       [&](int rank, std::span<std::byte>) {

@@ -146,7 +146,7 @@ TEST(abort_frees_memory_at_once) {
   stop = true;
   driver.join();
   CHECK(came);
-  CHECK_EQ(count.lost, 1);
+  CHECK_EQ(count.sent + count.lost, 1);  // sent: on a busy machine all had left before abort() was called
   CHECK(pair.at_b.has_ended(0));
   CHECK_EQ(pair.at_b.end_calls(), size_t{1});
 }
