@@ -87,7 +87,7 @@ class Coordinator:
         else:
             self._voice.say(f"the coordinator has ended with {ending}: started again")
         if self._quick:
-            for line in child.stderr.tail[-3:]:
+            for line in dict.fromkeys(child.stderr.tail[-3:]):  # the log has those of earlier tries, too
                 self._voice.say(f"  | {line}")
         if self._quick >= _TRIES:
             self._voice.say(f"the coordinator has ended {self._quick} times at once: it is given up, see {self._log}")
