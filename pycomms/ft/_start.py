@@ -41,12 +41,19 @@ def membership(timeouts: Timeouts, min_ranks: int) -> Membership:
 
     Raises:
         NotImplementedError: there is a coordinator, and this torch, older than 2.14, has groups of one size for good.
-        ValueError: there is a coordinator, and the default group is not this process's alone or not of pycomms.
+        ValueError: there is a coordinator, and the default group is not this process's alone or not of pycomms; or
+            nobody has told this process who it is.
     """
     told = told_by_launcher()
     if told.agent or told.coordinator:
         return _elastic(told, timeouts, min_ranks)
     if not dist.is_initialized():
+        missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+        if missing:
+            raise ValueError(
+                f"Session: {', '.join(missing)} not set, so this process is no member of a job: start it with "
+                "pycomms run or torchrun, or set PYCOMMS_COORDINATOR and PYCOMMS_JOB_TOKEN_FILE"
+            )
         dist.init_process_group("nccl2", timeout=timeouts.operation)
     return StaticMembership(c10d._get_default_group())
 

@@ -193,7 +193,10 @@ class Session:
 
     @property
     def slot(self) -> int:
-        """This member's place in the job, from 0: it stays, and whoever comes in a dead member's place has the same."""
+        """This member's place in the job, from 0: it stays, and whoever comes in a dead member's place has the same.
+
+        Known from the first step on. Before it: what ``PYCOMMS_SLOT`` says, otherwise 0.
+        """
         return self._membership.slot
 
     @property

@@ -21,6 +21,9 @@ _QUICK = 1.0
 
 _LONGEST_PAUSE = 5.0
 _END_WITHIN = 3.0
+_NEVER_SERVED = frozenset({4, 5})
+"""Exit codes for wrong usage, and that it cannot listen. A busy machine takes longer than `_QUICK` for them."""
+
 SUPERSEDED = 7  # exit code of ``pycomms coordinator``: another one has served the hosts meanwhile
 _TRIES = 10
 
@@ -76,14 +79,15 @@ class Coordinator:
             self._start_later()
             return
         loop = asyncio.get_running_loop()
-        quick = loop.time() - self._started < _QUICK and ending.code != SUPERSEDED
+        at_once = loop.time() - self._started < _QUICK or ending.code in _NEVER_SERVED
+        quick = at_once and ending.code != SUPERSEDED
         self._quick = self._quick + 1 if quick else 0
         if ending.code == SUPERSEDED:
             self._voice.say("hosts were with a later coordinator: the one here begins again")
         else:
             self._voice.say(f"the coordinator has ended with {ending}: started again")
         if self._quick:
-            for line in child.stderr.tail[-3:]:
+            for line in dict.fromkeys(child.stderr.tail[-3:]):  # the log has those of earlier tries, too
                 self._voice.say(f"  | {line}")
         if self._quick >= _TRIES:
             self._voice.say(f"the coordinator has ended {self._quick} times at once: it is given up, see {self._log}")

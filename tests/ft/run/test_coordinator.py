@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import urllib.request
 from datetime import timedelta
 from pathlib import Path
@@ -123,6 +124,28 @@ def test_a_new_round_has_a_new_coordinator_without_a_word(tmp_path: Path, capfd:
     asyncio.run(renew(writer))
     assert writer.end(timedelta(seconds=PATIENCE_S))
     assert "has ended" not in capfd.readouterr().err
+
+
+def test_one_that_cannot_listen_says_why_on_a_slow_machine_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pycomms.ft.run.coordinator._QUICK", 0.0)
+
+    async def begin(writer: Writer, port: int) -> None:
+        arguments = ["--listen=127.0.0.1:0", f"--http={port}", f"--token-file={tmp_path / 'token'}"]
+        coordinator = Coordinator(arguments, tmp_path / "state", os.environ, tmp_path / "log", writer, Voice(writer))
+        coordinator.start()
+        await asyncio.wait_for(coordinator._gone.wait(), PATIENCE_S)
+        await coordinator.stop()
+
+    writer = Writer()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for _ in range(2):
+            asyncio.run(begin(writer, taken.getsockname()[1]))
+    assert writer.end(timedelta(seconds=PATIENCE_S))
+    said = capfd.readouterr().err
+    assert said.count("the coordinator has ended with exit code 5: started again") == 2
+    assert said.count("cannot serve the status page at 127.0.0.1:") == 2  # and not those of earlier tries again
 
 
 def test_nobody_outlives_an_agent_that_is_killed(tmp_path: Path) -> None:

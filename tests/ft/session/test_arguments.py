@@ -108,3 +108,12 @@ def test_others_say_what_is_wrong(make: Callable[[], object], said: str) -> None
 def test_rates_of_an_outer_step_that_cannot_be(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"DiLoCo: {name} is {value}, expected a finite number, at least 0"):
         ft.DiLoCo(every=1, **{name: value})
+
+
+def test_a_process_that_nobody_has_started_as_a_member_is_told_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYCOMMS_AGENT", "PYCOMMS_COORDINATOR", "RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    with pytest.raises(ValueError, match=r"RANK, WORLD_SIZE not set, .* start it with pycomms run or torchrun"):
+        ft.Session(*model_and_optimizer())
