@@ -34,8 +34,8 @@ TESTS = """
 ## Tests passed
 
 `python -m tests.matrix torch==2.14.1` runs in a fresh clone what a newcomer with that torch runs: `make setup`, `make
-demo` and `make test`. Each cell is the number of tests that passed; what did not apply is said with the number that was
-skipped (most need something of a newer torch; each says what), and a failure would be said too.
+demo` and `make test`. Each cell is the number of tests that passed (of C++: of programs with tests); behind it what was
+skipped, for instance because it needs a newer torch, and what failed.
 
 """
 END = """
