@@ -48,7 +48,7 @@ def main() -> int:
                 os.kill(os.getpid(), signal.SIGKILL)
             step.optimizer_step()
     sampler.check()
-    if session.slot == 0:
+    if session.rank == 0:  # not slot 0: its new process may have come too late
         for one in session.recoveries[1:]:
             print(f"behind step {one.step}: {one.reason}; {one.world} members ({one.plan})")
         print(f"{arguments.steps} steps, loss {loss.item():.4f}")

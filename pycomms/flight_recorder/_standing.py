@@ -20,9 +20,9 @@ _GAVE_UP = (State.FAILED, State.TIMED_OUT, State.CANCELLED)
 class Standing:
     """One rank. Texts are empty, and ages None, where the record does not tell.
 
-    operation, group, sequence, state, site: of the oldest operation that has not ended; without one, of the last that
-    did not end well. in_flight: how many have not ended. age_ns: since that operation was issued; quiet_ns: since
-    anything was issued or ended.
+    operation, group, sequence, state, site: of the oldest operation that has not ended; without one, of the first that
+    did not end well, where its group has not been regrouped since. in_flight: how many have not ended. age_ns: since
+    that operation was issued; quiet_ns: since anything was issued or ended.
     """
 
     rank: int
@@ -48,17 +48,27 @@ def current_entry(record: Record) -> Entries | None:
     """The row that the process is in, if any.
 
     It is the oldest one: those behind it wait for it. Of writers that cannot tell when an operation ends, a state
-    before ``completed`` says nothing, so these rows do not count.
+    before ``completed`` says nothing, so these rows do not count. Nor does what has failed in a group that has been
+    regrouped since: that group goes on.
     """
     entries = record.entries
     stuck = np.isin(entries["state"], _IN_FLIGHT) & (entries["flags"] & Flag.NO_COMPLETION == 0)
     found = np.flatnonzero(stuck)
     if not len(found):
-        found = np.flatnonzero(np.isin(entries["state"], _GAVE_UP))
+        over = np.isin(entries["group"], _regrouped(record))
+        found = np.flatnonzero(np.isin(entries["state"], _GAVE_UP) & ~over)
     if not len(found):
         return None
     row: Entries = entries[found[np.argmin(entries["id"][found])]]
     return row
+
+
+def _regrouped(record: Record) -> list[int]:
+    """Groups of which the record has a later generation."""
+    newest: dict[str, int] = {}
+    for group in record.groups:
+        newest[group.name] = max(newest.get(group.name, 0), group.generation)
+    return [index for index, group in enumerate(record.groups) if group.generation < newest[group.name]]
 
 
 def last_completed(record: Record) -> Entries | None:

@@ -63,7 +63,10 @@ class StaticMembership:
         raise SessionError("there is nobody to wait for")
 
     def stand(self, position: Position, loss: Loss) -> Form:
-        raise SessionError(f"a member was lost and nobody can form a new group: {loss.reason}")
+        raise SessionError(
+            f"a member was lost and nobody can form a new group: {loss.reason}. Started by `pycomms run` the others "
+            "would go on (torch 2.14); when all are started again, they begin from checkpoints= of the session, if any"
+        )
 
     def loss_of(self, error: BaseException | None) -> Loss:
         return Loss(suspects=(), reason="" if error is None else str(error))

@@ -60,7 +60,7 @@ class Session:
             backward pass goes on; of any other module they are reduced by ``optimizer_step()``. None: the program sums
             by itself, over :attr:`group`.
         optimizer: over parameters of the model; steps when a step is committed.
-        scheduler: of the learning rate; steps with the optimizer.
+        scheduler: of the learning rate; steps with the optimizer, at each step and not at each epoch.
         scaler: a ``torch.amp.GradScaler``; unscales, steps and updates with the optimizer.
         sampler: gives each step its samples.
         state: more of the training's state, by name: whatever has ``state_dict`` and ``load_state_dict``. It must

@@ -321,6 +321,15 @@ PROGRAMS = (
     ),
     Program(page="docs/howto/one_host.md", parts=(0,), ranks=3, prints=("epoch 4: loss 0.0",)),
     Program(
+        page="docs/howto/survive_failures.md",
+        parts=(0, "print('slot', session.slot, 'has', scheduler.get_last_lr())"),
+        ranks=3,
+        by=By.RUN,
+        needs=Needs.TORCH_2_14,
+        instead={"40_000": "4_000"},
+        prints=("epoch 1: accuracy ", "epoch 5: accuracy ", "slot 2 has [0.0]"),
+    ),
+    Program(
         page="docs/howto/windows.md",
         parts=(0,),
         ranks=3,

@@ -47,6 +47,27 @@ def test_the_oldest_unfinished_operation_counts() -> None:
     assert _live.cells(row)[5] == "all_reduce (+1 behind)"
 
 
+def test_what_failed_before_a_regroup_is_over() -> None:
+    writer = Rank(rank=0, world_size=4)
+    whole = replace(world_group(4), generation=1)
+    writer.op(whole, signature("all_reduce"), 1, at=MS)
+    writer.op(whole, signature("all_reduce"), 2, at=2 * MS, state=State.FAILED)
+    (row,) = _live.look([writer.record(taken=10 * MS, alive=True)], NOW)
+    assert _live.cells(row)[5] == "all_reduce (failed)"
+    left = replace(world_group(3), generation=2)
+    writer.op(left, signature("all_reduce"), 1, at=3 * MS)
+    (row,) = _live.look([writer.record(taken=10 * MS, alive=True)], NOW)
+    assert (row.operation, row.last_completed) == ("", "all_reduce default_pg[1]")
+    writer.op(left, signature("all_reduce"), 2, at=4 * MS, state=State.FAILED)
+    (row,) = _live.look([writer.record(taken=10 * MS, alive=True)], NOW)
+    assert (row.state, row.group, row.sequence, row.last_completed) == (
+        "failed",
+        "default_pg",
+        2,
+        "all_reduce default_pg[1]",
+    )
+
+
 def test_a_dead_process_is_shown_last_and_does_not_age() -> None:
     records = [replace(record, alive=record.rank != 0) for record in missing_rank()]
     rows = _live.look(records, NOW + 10**12)

@@ -105,6 +105,7 @@ def summary(code: int, reason: str, job: str, rounds: int, history: History, log
                     "rank": worker.rank,
                     "incarnation": worker.incarnation,
                     "pid": worker.child.process.pid,
+                    "time": worker.ended,
                     "how": str(worker.ending),
                     "exit_code": worker.ending.code if worker.ending else None,
                     "settled": worker.settled,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -280,6 +281,7 @@ class Agent:
             ending = worker.child.process.fate()
             if ending is not None:
                 worker.told_dead = True
+                worker.ended = time.time()
                 self._tell_death(Died(member=suspect, how=_how(worker, ending)))
 
     def _tell_death(self, died: Died) -> None:

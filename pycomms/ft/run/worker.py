@@ -22,6 +22,7 @@ class Worker:
         stopping: the agent has told it to end.
         cause: why the agent has killed it, where that was nobody else's wish.
         told_dead: the coordinator was told of its end, which was certain and not complete.
+        ended: when its end became certain, in seconds since 1970; 0: it lives.
         gone: it has ended, and all that it had written is with the writer.
     """
 
@@ -41,6 +42,7 @@ class Worker:
     told_dead: bool = False
     started: float = field(default_factory=time.monotonic)
     ending: Ending | None = None
+    ended: float = 0.0
     gone: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

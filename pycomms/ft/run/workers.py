@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -150,9 +151,11 @@ class Workers:
         task.add_done_callback(self._endings.discard)
 
     async def _bury(self, slot: Slot, worker: Worker, ending: Ending) -> None:
+        died = time.time()
         # What it has said before it died comes first: it may have said that it is done.
         await self._last_words(worker.nonce, LAST_WORDS)
         worker.ending = ending
+        worker.ended = worker.ended or died  # it may have been known before it was complete
         del self._by_nonce[worker.nonce]
         self._ended(slot, worker)
         await worker.child.drained(DRAIN)

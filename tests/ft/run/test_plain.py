@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,7 @@ DYING = """
 
 
 def test_one_death_starts_all_again(tmp_path: Path) -> None:
+    before = time.time()
     with Running(tmp_path, DYING, "--nproc-per-node=3", "--max-restarts=1", "--json") as job:
         assert job.end() == 0
         assert job.count("finished") == 3
@@ -106,6 +108,7 @@ def test_one_death_starts_all_again(tmp_path: Path) -> None:
         summary = job.summary()
     assert (summary["exit_code"], summary["rounds"], summary["replaced"]) == (0, 2, 0)
     assert [(death["rank"], death["how"]) for death in summary["deaths"]] == [(1, "signal 9 (SIGKILL)")]
+    assert before < summary["deaths"][0]["time"] < time.time()
 
 
 def test_a_job_that_has_failed_says_who_died_first_and_how(tmp_path: Path) -> None:
