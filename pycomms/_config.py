@@ -299,5 +299,5 @@ def set_in_environment(variables: Mapping[str, str]) -> None:
 
 
 def inherited() -> dict[str, str]:
-    """All of the environment, for those who start other programs."""
+    """All of the environment, for those who start other programs, or look for what others have set."""
     return dict(os.environ)

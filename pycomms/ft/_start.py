@@ -15,6 +15,7 @@ from torch.distributed import distributed_c10d as c10d
 import pycomms
 from pycomms import _C
 from pycomms._config import Membership as Told
+from pycomms._config import inherited
 from pycomms._config import membership as told_by_launcher
 from pycomms.ft._membership import Identity
 from pycomms.ft._membership import Membership as Elastic
@@ -48,7 +49,8 @@ def membership(timeouts: Timeouts, min_ranks: int) -> Membership:
     if told.agent or told.coordinator:
         return _elastic(told, timeouts, min_ranks)
     if not dist.is_initialized():
-        missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+        environment = inherited()
+        missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in environment]
         if missing:
             raise ValueError(
                 f"Session: {', '.join(missing)} not set, so this process is no member of a job: start it with "
