@@ -20,6 +20,7 @@ constexpr unsigned kPatienceSeconds = 20;
 // Forks now and then while another thread does `busily` without a pause; each child does `once`.
 template <typename Busily, typename Once>
 void fork_while(Busily busily, Once once) {
+  if (!check::kForksBesideThreads) return;
   constexpr int kForks = 40;
   std::atomic<bool> is_over{false};
   std::thread busy([&] {
@@ -55,7 +56,6 @@ TEST(a_forked_child_has_a_residence_of_its_own) {
 }
 
 TEST(a_forked_child_keeps_its_own_life) {
-  if (check::kDetectsRaces) return;  // a child of several threads cannot start one then
   LifeNode node{}, childs{};
   fork_while([&] { static_cast<void>(LifeHold::take(node)); },
              [&] {
