@@ -103,7 +103,9 @@ def notes(rows: Sequence[Standing], problems: Sequence[str]) -> list[str]:
     places = [f"records: {printable(folder)}" for folder in folders[:_FOLDERS]]
     if len(folders) > _FOLDERS:
         places.append(f"records: and {len(folders) - _FOLDERS} folders more")
-    return [*(f"not readable: {printable(problem)}" for problem in problems), *places]
+    unread = [f"not readable: {printable(problem)}" for problem in problems]
+    gone = ["none of these processes is alive"] if rows and all(row.alive is False for row in rows) else []
+    return [*unread, *gone, *places]
 
 
 def as_json(rows: Sequence[Standing], now_ns: int, problems: Sequence[str]) -> str:

@@ -111,7 +111,8 @@ def stand(record: Record, now_ns: int) -> Standing:
             sequence=int(current["sequence"]),
             state=state_text(State(int(current["state"]))),
             site=str(record.sites[current["site"]]),
-            age_ns=max(until - issued, 0) if until and issued else None,
+            # Of a killed process that has noted nothing since, nobody knows how long it was in there.
+            age_ns=until - issued if until > issued > 0 else None,
         )
     done = last_completed(record)
     if done is not None:

@@ -79,6 +79,23 @@ def test_a_dead_process_is_shown_last_and_does_not_age() -> None:
     assert "NO" in _live.table(rows).splitlines()[-1]
 
 
+def test_of_a_process_killed_right_after_it_issued_nobody_knows_the_age() -> None:
+    writer = Rank(rank=0, world_size=2)
+    writer.op(world_group(2), signature("all_reduce"), 1, at=MS, state=State.RUNNING)
+    record = writer.record(taken=2 * MS, alive=False)
+    issued = int(record.entries["issued_ns"][0])
+    (row,) = _live.look([replace(record, taken_ns=issued)], NOW)
+    assert row.age_ns is None
+    assert _live.cells(row)[8] == "?"
+
+
+def test_below_the_table_it_is_said_when_nobody_is_alive() -> None:
+    some = [replace(record, alive=record.rank == 0) for record in healthy()]
+    none = [replace(record, alive=False) for record in some]
+    assert "none of these processes is alive" not in _live.notes(_live.look(some, NOW), [])
+    assert "none of these processes is alive" in _live.notes(_live.look(none, NOW), [])
+
+
 def test_only_jobs_that_somebody_can_act_on_are_shown() -> None:
     old = [replace(record, job="old", alive=False) for record in healthy()]
     new = [replace(record, alive=record.rank > 1, closed=record.rank == 0) for record in healthy()]
@@ -115,7 +132,7 @@ def test_it_looks_until_it_is_interrupted(
 
     monkeypatch.setattr("pycomms.flight_recorder._live.time.sleep", interrupted)
     assert _live.run(options(tmp_path, "--interval", "2.5"), read=rings.__getitem__) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 6
+    assert len(capsys.readouterr().out.splitlines()) == 7
 
 
 def test_names_cannot_steer_the_terminal() -> None:
@@ -147,8 +164,9 @@ def test_once_prints_a_line_a_rank(
 ) -> None:
     assert _live.run(options(tmp_path, "--once"), read=rings.__getitem__) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6
-    assert lines[5].startswith("records: ")
+    assert len(lines) == 7
+    assert lines[5:] == ["none of these processes is alive", lines[6]]
+    assert lines[6].startswith("records: ")
     assert lines[0].split()[:3] == ["rank", "host", "pid"]
 
 
