@@ -381,5 +381,6 @@ PROGRAMS = (
 ELSEWHERE = {
     ("docs/flight_recorder.md", 0): "a job that hangs: test_jobs_that_hang",
     ("docs/howto/find_a_hang.md", 0): "a job that hangs: test_jobs_that_hang",
+    ("docs/howto/find_a_hang.md", 1): "a job as it is: test_jobs_that_hang",
     ("docs/howto/mpirun.md", 0): "under mpirun: tests/multirank/test_mpi.py, with examples/all_reduce_mpi.py",
 }

@@ -92,22 +92,30 @@ def test_no_block_is_left_out() -> None:
     assert sorted([*tried, *ELSEWHERE]) == sorted(shown)
 
 
+FIND_A_HANG = "docs/howto/find_a_hang.md"
+ATTACHING = pytest.mark.needs_torch("2.14", "flight_recorder.attach()")
+
+
 @pytest.mark.parametrize(
-    "page, verdict, lines",
+    "page, starts, verdict, lines",
     [
-        ("docs/flight_recorder.md", "MISSING_RANK", (13, 17)),
-        pytest.param(
-            *("docs/howto/find_a_hang.md", "OP_MISMATCH", (13, 15)),
-            marks=pytest.mark.needs_torch("2.14", "flight_recorder.attach()"),
-        ),
+        pytest.param("docs/flight_recorder.md", ["train.py"], "MISSING_RANK", (13, 17), id="a group of ours"),
+        pytest.param(FIND_A_HANG, ["train.py"], "OP_MISMATCH", (13, 15), id="attached", marks=ATTACHING),
+        pytest.param(FIND_A_HANG, ["record.py", "train.py"], "OP_MISMATCH", (13, 15), id="as it is", marks=ATTACHING),
     ],
 )
-def test_jobs_that_hang(page: str, verdict: str, lines: tuple[int, int], warm_python: str, tmp_path: Path) -> None:
+def test_jobs_that_hang(
+    page: str, starts: list[str], verdict: str, lines: tuple[int, int], warm_python: str, tmp_path: Path
+) -> None:
     """The analyzer names the rank and the lines."""
-    script, records = tmp_path / "train.py", tmp_path / "records"
-    script.write_text(blocks(page, "python")[0])
+    records = tmp_path / "records"
+    job_text, *recording = blocks(page, "python")
+    if "record.py" in starts:
+        job_text = job_text.replace("flight_recorder.attach()", "")
+        (tmp_path / "record.py").write_text(recording[0])
+    (tmp_path / "train.py").write_text(job_text)
     job = subprocess.Popen(
-        [*command(By.TORCHRUN, 3, warm_python), str(script)],
+        [*command(By.TORCHRUN, 3, warm_python), *starts],
         cwd=tmp_path,
         env={**environment(warm_python), "PYCOMMS_FR_DIR": str(records)},
         stdout=subprocess.DEVNULL,
