@@ -4,6 +4,7 @@
 
 #include "base/thread.h"
 #include "core_fixture.h"
+#include "forks.h"
 #include "nccl2/core/reaper.h"
 
 using namespace pycomms;
@@ -123,6 +124,18 @@ TEST(what_no_thread_could_be_started_for_is_kept) {
   for (std::string calls; calls.empty(); calls = log().take()) CHECK(now_ns() - begun < fake::kLong);
   reaper.abort(victim(2), Wait::kYes);
   CHECK_EQ(log().take(), std::string("abort2 "));
+}
+
+TEST(a_forked_child_has_a_reaper_of_its_own) {
+  NcclApi nccl;
+  nccl.comm_abort = [](CommHandle) { return nccl_abi::kSuccess; };
+  check::fork_while([] { const Reaper::Together together(Wait::kNo); },
+                    [&] {
+                      auto ended = std::make_shared<std::atomic<bool>>(false);
+                      const auto one = [] { return reinterpret_cast<CommHandle>(1); };
+                      Reaper::instance().abort({&nccl, one, [ended] { ended->store(true); }}, Wait::kYes);
+                      return ended->load();
+                    });
 }
 
 CHECK_MAIN()

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/fork.h"
 #include "nccl2/c10d/errors.h"
 #include "nccl2/c10d/store_rendezvous.h"
 #include "nccl2/core/meetings.h"
@@ -19,10 +20,8 @@ struct LiveGroups {
   std::vector<std::weak_ptr<Lanes>> all;  // guarded by mutex
 };
 
-LiveGroups& live_groups() {  // never destroyed: groups may be, later
-  static auto* one = new LiveGroups;
-  return *one;
-}
+// A forked child has none: those are its parent's.
+LiveGroups& live_groups() { return per_process<LiveGroups>(); }
 
 }  // namespace
 
@@ -156,10 +155,7 @@ void Lanes::leave(const std::string& why) {
   if (const auto sparse = sparse_if_made()) sparse->leave(why);
 }
 
-void Lanes::wait_for_callbacks(Deadline deadline) {
-  if (main_->was_forked()) return;  // what is in flight is the parent's
-  static_cast<void>(main_->wait_for_pending(deadline));
-}
+void Lanes::wait_for_callbacks(Deadline deadline) { static_cast<void>(main_->wait_for_pending(deadline)); }
 
 void remember_group(const std::shared_ptr<Lanes>& group) {
   LiveGroups& live = live_groups();
@@ -179,7 +175,7 @@ void leave_all_groups() {
   }
   {
     std::optional<Reaper::Together> together;
-    if (!groups.empty() && !groups.front()->main()->was_forked()) together.emplace(Reaper::Wait::kNo);
+    if (!groups.empty()) together.emplace(Reaper::Wait::kNo);
     for (const auto& group : groups) group->leave("this process has ended without destroying the group");
   }
   const Deadline deadline = Deadline::after(kCallbacks);

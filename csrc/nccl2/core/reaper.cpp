@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/fork.h"
 #include "base/futex.h"
 #include "base/thread.h"
 
@@ -75,11 +76,9 @@ class Reaper::Batch {
   std::thread thread_;  // guarded by mutex_
 };
 
-Reaper& Reaper::instance() {
-  static auto* one =
-      new Reaper([](std::function<void()> body) { return start_thread("pycomms-abort", std::move(body)); });
-  return *one;
-}
+Reaper& Reaper::instance() { return per_process<Reaper>(); }
+
+Reaper::Reaper() : Reaper([](std::function<void()> body) { return start_thread("pycomms-abort", std::move(body)); }) {}
 
 Reaper::Together::Together(Wait wait, Reaper& reaper) : reaper_(reaper), wait_(wait) {
   const std::lock_guard lock(reaper_.mutex_);
@@ -152,7 +151,6 @@ bool Reaper::start(const std::shared_ptr<Batch>& batch) {
 }
 
 bool Reaper::wait_until_idle(Deadline deadline) {
-  if (fork_generation_ != fork_generation()) return true;
   for (;;) {
     const uint32_t running = running_->load(std::memory_order_acquire);
     if (running == 0) return true;

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/fork.h"
 #include "nccl2/driver/nccl_api.h"
 
 namespace pycomms {
@@ -29,8 +28,8 @@ class Reaper {
   };
   using StartThread = std::function<Result<std::thread>(std::function<void()> body)>;
 
-  // Never destroyed: its threads may be at work when the process ends.
-  static Reaper& instance();
+  static Reaper& instance();  // of this process
+  Reaper();
   explicit Reaper(StartThread start) : start_(std::move(start)) {}
 
   // How long at most: not at all, half a second, ten seconds. Briefly is for an abort that may be done only when others have
@@ -61,8 +60,7 @@ class Reaper {
   void destroy(const NcclApi& nccl, CommHandle comm, std::function<void()> ended);
   // Starts what no thread could be started for.
   void retry();
-  // Until the engines have returned from all calls; false when the deadline passed first. In a forked child, whose threads
-  // are not these, there is nothing to wait for.
+  // Until the engines have returned from all calls; false when the deadline passed first.
   bool wait_until_idle(Deadline deadline);
 
  private:
@@ -71,7 +69,6 @@ class Reaper {
   bool start(const std::shared_ptr<Batch>& batch);
 
   const StartThread start_;
-  const uint32_t fork_generation_ = fork_generation();
   // Calls that have not returned. Shared with their threads, which may outlive a Reaper that is not the process's.
   const std::shared_ptr<std::atomic<uint32_t>> running_ = std::make_shared<std::atomic<uint32_t>>(0);
   std::mutex mutex_;
