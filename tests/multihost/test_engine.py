@@ -103,6 +103,7 @@ def test_a_lost_host_is_noticed(warm_python: str, how: str) -> None:
         assert float(found.group(1)) < NOTICED_WITHIN_S
 
 
+@pytest.mark.needs_torch("2.14", "groups that change their size")
 @pytest.mark.parametrize("lost", [0, 1])
 def test_the_other_hosts_go_on_without_a_lost_one(warm_python: str, lost: int) -> None:
     """Host 0 is where the store is, and the one who called the members together."""
@@ -119,6 +120,7 @@ def test_the_other_hosts_go_on_without_a_lost_one(warm_python: str, lost: int) -
         assert float(found.group(1)) < NOTICED_WITHIN_S
 
 
+@pytest.mark.needs_torch("2.14", "groups that change their size")
 def test_another_host_joins(warm_python: str) -> None:
     with Cluster(hosts=2) as cluster:
         lines = Job(warm_python, cluster, 2, "join").finish()

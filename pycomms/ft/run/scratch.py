@@ -22,9 +22,13 @@ class Scratch:
         base = Path(tempfile.gettempdir())
         for old in base.glob(f"{prefix}*"):
             _remove_if_left(old)
-        self.folder = Path(tempfile.mkdtemp(prefix=prefix))
-        self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        while True:
+            self.folder = Path(tempfile.mkdtemp(prefix=prefix))
+            self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            if self.folder.exists():
+                return
+            os.close(self._lock)  # an agent that was starting too has taken it for one that was left
 
     def token(self) -> Path:
         """A new one, in a file that only this user can read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 import torch
 import torch.distributed as dist
@@ -13,6 +14,8 @@ ELEMENTS = 100_000
 
 def main(backend: str) -> None:
     torch.set_num_threads(1)
+    if backend == "pycomms":
+        import_module(backend)  # torch before 2.14 does not find it by its name
     dist.init_process_group(backend)
     rank, world = dist.get_rank(), dist.get_world_size()
     for _ in range(3):
