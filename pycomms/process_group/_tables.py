@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import torch
 import torch.distributed as dist
@@ -15,10 +15,17 @@ from torch.distributed import distributed_c10d as c10d
 from pycomms import _C
 
 if TYPE_CHECKING:
+    from types import GeneratorType
+
     from torch.distributed.distributed_c10d import GroupName
+
+    Block = GeneratorType[object, None, None]
+    """What is behind ``with _coalescing_manager():``."""
 
 _DEVICES = ("cpu", "cuda")
 _apart: WeakSet[dist.ProcessGroup] = WeakSet()
+
+_open_blocks: set[ref[Block]] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,3 +129,37 @@ def own_backend(group: dist.ProcessGroup) -> _C.Backend | None:
     """Ours, if the group has it. It is one for all devices."""
     backends = [group._get_backend(device) for device in group._device_types]
     return next((backend for backend in backends if isinstance(backend, _C.Backend)), None)
+
+
+def forget_block_when_left(block: Block) -> None:
+    """torch takes a group out of its table of open blocks at the end of the block, and not when an exception leaves it:
+    whatever is called after that is put aside for a block that never ends, and returns without having done anything.
+    """
+    table = c10d._world.pg_coalesce_state
+    group, operations = _entry_of(block)
+    if group is None:
+        return
+
+    def has_gone(watch: ref[Block]) -> None:
+        _open_blocks.discard(watch)
+        if table.get(group) is operations:
+            del table[group]
+
+    _open_blocks.add(ref(block, has_gone))
+
+
+def forget_block(block: Block) -> None:
+    """At once: it has been refused."""
+    group, _ = _entry_of(block)
+    if group is not None:
+        del c10d._world.pg_coalesce_state[group]
+
+
+def _entry_of(block: Block) -> tuple[dist.ProcessGroup | None, object]:
+    """The group of a block of torch, and what has been put aside there; no group: it is somebody else's."""
+    frame = block.gi_frame
+    operations = None if frame is None else frame.f_locals.get("op_list")
+    for group, aside in c10d._world.pg_coalesce_state.items():
+        if aside is operations:
+            return group, operations
+    return None, operations

@@ -4,6 +4,7 @@ exception.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -160,7 +161,7 @@ def leave_by_exception(rank: int, world: int, then: str) -> None:
     with pytest.raises(_Stop):
         _begin_a_block(x)
     if then == "same group":
-        _get_default_group().allreduce([y]).wait()  # torch itself takes the group for one that still coalesces
+        dist.all_reduce(y)
     elif then == "other group":
         dist.all_reduce(y, group=other)
     elif then == "destroy":
@@ -180,6 +181,23 @@ def leave_by_exception(rank: int, world: int, then: str) -> None:
 @pytest.mark.parametrize("then", ["same group", "other group", "destroy", "abort"])
 def test_an_exception_in_a_block(ranks: Ranks, then: str) -> None:
     ranks.run(leave_by_exception, then, world=2, fresh=True)
+
+
+def refused_batch(rank: int, world: int, device: str) -> None:
+    """Where there is a GPU, torch makes a block of every batch, and leaves that open when a call in it is refused."""
+    if rank == 0:
+        with pytest.raises(ValueError, match="contiguous"):
+            dist.batch_isend_irecv([dist.P2POp(dist.irecv, torch.ones(4, 4, device=device)[:, ::2], 1)])
+    for _ in range(3):
+        tensor = torch.ones(8, device=device)
+        dist.all_reduce(tensor)
+        assert tensor.tolist() == [float(world)] * 8
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python does not tell whether a frame belongs to a generator")
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_follows_a_refused_batch_is_not_put_aside(ranks: Ranks, device: str) -> None:
+    ranks.run(refused_batch, device, world=2)
 
 
 def refused_in_a_block(rank: int, world: int) -> None:

@@ -115,6 +115,7 @@ def init_over_tcp(port: int, rank: int, world: int) -> None:
 
 @dataclass(frozen=True)
 class Pause:
+    block: Caught
     operation: Caught
     again: Caught
     end: Caught
@@ -124,10 +125,16 @@ def use_while_regrouping(uuid: int, another: int, handles: list[str]) -> Pause:
     """The others do not come."""
     work = _begin(uuid, handles, 1.0)
     return Pause(
+        block=needed(_open_block),
         operation=needed(lambda: dist.all_reduce(torch.ones(1))),
         again=needed(lambda: _begin(another, handles, 1.0)),
         end=needed(work.wait),
     )
+
+
+def _open_block() -> None:
+    with c10d._coalescing_manager(device=torch.device("cpu")):
+        pass
 
 
 def abort_while_regrouping(uuid: int, handles: list[str]) -> Caught:

@@ -134,6 +134,7 @@ def test_the_group_is_paused_while_it_regroups(ranks: Ranks) -> None:
         members.init(range(3))
         handles = members.handles(range(3))
         pause = members.ask([0], states.use_while_regrouping, members.uuid(), members.uuid(), handles).values()[0]
+        assert "regrouped" in pause.block.text, pause
         assert pause.operation.kind == "ValueError", pause
         assert "regrouped" in pause.operation.text, pause
         assert pause.operation.seconds() < _SOON_S, pause

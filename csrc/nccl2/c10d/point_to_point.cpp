@@ -67,13 +67,16 @@ WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
 void Backend::startCoalescing() {
   const Visit inside(visitors_);
   if (is_in_block()) throw_value_error("startCoalescing", "a coalesced block is open already");
+  const CallerScope scope = CallerScope::of_caller();
   block_thread_ = std::this_thread::get_id();
   if (is_regrouping_) {
     block_thread_ = std::thread::id();
+    scope.forget_block();
     throw_value_error("startCoalescing", "the group is being regrouped: wait for its Work first");
   }
   block_ = std::make_shared<TensorOp>(OpKind::kCoalesced);
-  block_scope_ = CallerScope::of_caller();
+  block_scope_ = scope;
+  block_scope_.forget_block_when_left();
   block_->set_open(true);
   if (!communicator_->was_forked()) together_ = std::make_unique<Reaper::Together>();
   communicator_->begin(block_);

@@ -61,9 +61,9 @@ CallerScope CallerScope::of_caller() {
   if (!interpreter_is_up()) return scope;
   const pybind11::gil_scoped_acquire gil;
   PyFrameObject* frame = PyEval_GetFrame();  // borrowed
-  PyObject* generator = frame != nullptr ? PyFrame_GetGenerator(frame) : nullptr;
-  if (generator == nullptr) return scope;
-  scope.generator_ = keep_python_object(generator);
+  if (frame == nullptr) return scope;
+  const auto generator = pybind11::reinterpret_steal<pybind11::object>(PyFrame_GetGenerator(frame));
+  if (generator) scope.generator_ = keep_python_object(pybind11::weakref(generator).release().ptr());
 #endif
   return scope;
 }
@@ -71,8 +71,19 @@ CallerScope CallerScope::of_caller() {
 bool CallerScope::has_ended() const {
   if (generator_ == nullptr || !interpreter_is_up()) return false;
   const pybind11::gil_scoped_acquire gil;
-  const pybind11::handle generator(static_cast<PyObject*>(generator_.get()));
-  return pybind11::getattr(generator, "gi_frame", pybind11::none()).is_none();
+  const pybind11::object generator = pybind11::handle(static_cast<PyObject*>(generator_.get()))();
+  return pybind11::getattr(generator, "gi_frame", pybind11::none()).is_none();  // of one that has gone, too
+}
+
+void CallerScope::forget_block_when_left() const { tell_tables("forget_block_when_left"); }
+
+void CallerScope::forget_block() const { tell_tables("forget_block"); }
+
+void CallerScope::tell_tables(const char* what) const {
+  if (generator_ == nullptr || !interpreter_is_up()) return;
+  const pybind11::gil_scoped_acquire gil;
+  const pybind11::object generator = pybind11::handle(static_cast<PyObject*>(generator_.get()))();
+  pybind11::module_::import("pycomms.process_group._tables").attr(what)(generator);
 }
 
 }  // namespace pycomms::c10d_backend

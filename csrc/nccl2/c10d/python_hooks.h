@@ -36,9 +36,14 @@ class CallerScope {
   CallerScope() = default;
   static CallerScope of_caller();
   bool has_ended() const;
+  // torch keeps a block open that an exception has left, and puts aside what is called after it. It forgets this one as soon
+  // as it has been left, or now.
+  void forget_block_when_left() const;
+  void forget_block() const;
 
  private:
-  std::shared_ptr<void> generator_;  // a PyObject; null: unknown
+  void tell_tables(const char* what) const;
+  std::shared_ptr<void> generator_;  // a weak reference, a PyObject; null: unknown
 };
 
 }  // namespace pycomms::c10d_backend
