@@ -49,8 +49,8 @@ class Backend final : public ::c10d::Backend {
   const std::string getBackendName() const override { return kBackendName; }
   bool supportsSplitting() const override { return true; }
   // torch asks only to put batch_isend_irecv into a block. NCCL needs that: its operations run one after the other. Requests
-  // on CPU tensors are independent of each other without one, and a block would swallow what other threads issue meanwhile,
-  // and all that follows when a call in it is refused. startCoalescing and endCoalescing always work.
+  // on CPU tensors are independent of each other without one, and a block would swallow what other threads issue meanwhile.
+  // startCoalescing and endCoalescing always work.
   bool supportsCoalescing() const override { return serves_gpu(); }
   bool supportsTimeEstimation() const override;  // device_life.cpp
   bool supportsShrinking() const override { return true; }
