@@ -26,8 +26,8 @@ Python version ([building](building.md)). Some of it needs more than that.
 
 [`pycomms doctor`](doctor.md) tells what is there on your machine. It looks for the thing itself, not at version
 numbers: those in the second column are the oldest that we know to have it. The columns of versions are what the doctor
-has found with that torch from PyPI, and the NCCL that comes with it. GPUs, Python and other packages are left out of
-them, for they are not torch's.
+has found with that torch, and the NCCL that comes with it: none with a build for the CPU. GPUs, Python and other packages
+are left out of them, for they are not torch's.
 
 """
 TESTS = """
@@ -94,7 +94,14 @@ def _verdict(missing: Sequence[str] | None) -> str:
     if missing is None:
         return "not known"
     lacks = [need for need in missing if need.startswith(("torch ", "NCCL ")) or need == EXTENSION.text]
+    if ANY_NCCL.text in lacks:
+        lacks = [need for need in lacks if need == ANY_NCCL.text or not need.startswith("NCCL ")]
     return f"no: {', '.join(lacks)}" if lacks else "yes"
+
+
+def _label(version: str) -> str:
+    """2.14.1+cu130: 2.14.1, which pip gives. 2.13.0+cpu stays: it has no NCCL."""
+    return version if version.endswith("+cpu") else version.partition("+")[0]
 
 
 def take(found: Mapping[str, Result], result: Path) -> dict[str, Result]:
@@ -109,7 +116,7 @@ def take(found: Mapping[str, Result], result: Path) -> dict[str, Result]:
         "took": {target: one["seconds"] for target, one in said["took"].items()},
         "steps": said["steps"],
     }
-    more = {**found, doctor["torch"].partition("+")[0]: taken}
+    more = {**found, _label(doctor["torch"]): taken}
     newest_first = sorted(more, key=lambda version: [*map(int, re.findall(r"\d+", version))], reverse=True)
     return {version: more[version] for version in newest_first}
 
