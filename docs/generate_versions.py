@@ -26,8 +26,8 @@ Python version ([building](building.md)). Some of it needs more than that.
 
 [`pycomms doctor`](doctor.md) tells what is there on your machine. It looks for the thing itself, not at version
 numbers: those in the second column are the oldest that we know to have it. The columns of versions are what the doctor
-has found with that torch, and the NCCL that comes with it: none with a build for the CPU. GPUs, Python and other packages
-are left out of them, for they are not torch's.
+has found with that torch, and the NCCL that comes with it: none with a build for the CPU. GPUs, Python and other
+packages are left out of them, for they are not torch's.
 
 """
 TESTS = """
