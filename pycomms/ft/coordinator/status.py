@@ -112,7 +112,7 @@ class Snapshot:
             "started": self.started,
             "boot": self.boot,
             "address": self.address,
-            "min_ranks": self.rule.min_ranks,
+            "min_ranks": view.min_ranks,
             "max_ranks": self.rule.max_ranks,
             "recovery_deadline_s": timeouts.recovery_deadline.total_seconds(),
             "steps_per_second": self.steps_per_second,

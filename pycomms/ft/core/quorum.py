@@ -120,6 +120,7 @@ class Quorum:
             members=tuple(members),
             decisions=job.journal.decisions(),
             attempts=job.attempts,
+            min_ranks=job.min_ranks,
         )
 
     def _living(self, event: Announce | Ready | Settled) -> None:

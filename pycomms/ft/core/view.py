@@ -40,6 +40,7 @@ class View:
     """Attributes:
     decisions: the last ones, the newest last.
     attempts: memberships in a row that could not be formed.
+    min_ranks: the largest that anybody has told.
     """
 
     phase: Phase
@@ -48,6 +49,7 @@ class View:
     members: tuple[MemberView, ...]
     decisions: tuple[Decision, ...]
     attempts: int
+    min_ranks: int
 
 
 class Journal:

@@ -15,9 +15,9 @@ from urllib.error import HTTPError
 
 import pytest
 
-from pycomms.ft.core.messages import Change, Died, Progress
+from pycomms.ft.core.messages import Change, Died, Form, Progress
 
-from ._jobs import DEADLINE_S, Host, coordinator, formed, member, run
+from ._jobs import DEADLINE_S, Host, announce, coordinator, formed, member, run
 
 NORTH = [member("north", number) for number in range(2)]
 HTTP = ("127.0.0.1", 0)
@@ -65,6 +65,17 @@ def test_the_data_of_the_page() -> None:
         assert told["steps_per_second"] == 2.5
 
     watched(check)
+
+
+def test_the_page_tells_the_min_ranks_that_counts() -> None:
+    async def check() -> None:
+        async with coordinator(2, http=HTTP) as it, Host(it.address) as north:
+            await north.say(announce(NORTH[0], 0, min_ranks=2))
+            await north.say(announce(NORTH[1], 1))
+            await north.expect(Form)
+            assert json.loads((await fetched(f"{it.http}/status.json"))[1])["min_ranks"] == 2
+
+    run(check())
 
 
 def test_a_clock_that_is_set_back_does_not_stop_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
