@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pycomms.ft.core.messages import (
@@ -69,16 +69,24 @@ class Adversary:
         self.stood: frozenset[MemberId] = frozenset()
         self.newest: EpochId | None = None
         self.is_done = False
+        self._last: dict[int, MemberId] = {}
         self._lives = 0
 
     def host(self, slot: int) -> str:
         return f"host{slot // 2}"
 
     def spawn(self, slot: int) -> None:
-        if slot not in self.living:
-            self._lives += 1
-            self.living[slot] = Life(MemberId(self.host(slot), f"{slot}.{self._lives}"), slot)
-            self.announce(slot)
+        if slot in self.living:
+            return
+        self._lives += 1
+        life = self.living[slot] = Life(MemberId(self.host(slot), f"{slot}.{self._lives}"), slot)
+        known = set(self.dead)
+        if slot in self._last:
+            self.dead.add(self._last[slot])  # its host says so by starting another
+        self.announce(slot)
+        if life.refused:
+            self.dead = known
+        self._last[slot] = life.member
 
     def announce(self, slot: int) -> None:
         if life := self.living.get(slot):
@@ -205,7 +213,18 @@ def play(adversary: Adversary, action: tuple[Any, ...]) -> None:
         getattr(adversary, kind)(*rest)
 
 
+VANISHED_AND_STARTED_AGAIN = [
+    ("settle_all", 0),
+    ("vanish", 0),
+    ("vanish", 1),
+    ("spawn", 0),
+    ("spawn", 1),
+    ("vanish", 2),
+]
+
+
 @settings(max_examples=150, deadline=None)
+@example(1, VANISHED_AND_STARTED_AGAIN)
 @given(st.integers(1, 3), st.lists(ACTION, max_size=40))
 def test_whatever_is_said_the_rules_hold_and_all_who_live_are_answered(
     min_ranks: int,
