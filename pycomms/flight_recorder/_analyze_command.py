@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 from pycomms.flight_recorder._command import UNUSABLE
+from pycomms.flight_recorder._jobs import one_job
 from pycomms.flight_recorder._load import Loaded, find_files, load
+from pycomms.flight_recorder._model import Record
 from pycomms.flight_recorder._progress import progress_bar
 from pycomms.flight_recorder._report import to_json, to_text
+from pycomms.flight_recorder._words import printable
 from pycomms.flight_recorder.analysis import Analysis, Verdict, analyze
 
 _LONGEST_S = 1e9
@@ -83,9 +87,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not loaded.records:
         _say_why_not(loaded)
         return UNUSABLE
+    records, others = one_job(loaded.records)
+    if others:
+        print(f"pycomms fr analyze: {_of_several(records, others)}", file=sys.stderr)
     degraded = bool(loaded.unreadable or loaded.refused or nothing)
     warnings = (*loaded.warnings, *(f"nothing at {path}" for path in nothing))
-    analysis = analyze(loaded.records, warnings, degraded=degraded, patience_ns=arguments.patience)
+    analysis = analyze(records, warnings, degraded=degraded, patience_ns=arguments.patience)
     shown = _only(analysis, arguments.ranks, arguments.groups)
     print(to_json(shown, arguments.explain) if arguments.json else to_text(shown, arguments.explain))
     # A report that is narrowed to nothing would call the job healthy.
@@ -94,11 +101,17 @@ def run(arguments: argparse.Namespace) -> int:
         if not path:
             continue
         try:
-            import_module(f"pycomms.flight_recorder.{writer}").write(path, loaded.records, drawn)
+            import_module(f"pycomms.flight_recorder.{writer}").write(path, records, drawn)
         except OSError as error:
             print(f"pycomms fr analyze: cannot write {path}: {error.strerror}", file=sys.stderr)
             return UNUSABLE
     return UNUSABLE if loaded.refused else exit_code(analysis)
+
+
+def _of_several(records: Sequence[Record], others: Sequence[str]) -> str:
+    job = next(one.job for one in records if one.job)
+    which = "the last that lives" if any(one.alive for one in records if one.job) else "the last"
+    return f"there are {len(others) + 1} jobs: this is {printable(job)}, {which}. For another give its folder"
 
 
 def exit_code(analysis: Analysis) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pycomms.flight_recorder._model import Site
 from pycomms.flight_recorder._words import duration_text
-from pycomms.flight_recorder.analysis import Analysis, Finding, GroupRef, RanksAt, Replaced, Suspicion
+from pycomms.flight_recorder.analysis import Analysis, Edge, Finding, GroupRef, RanksAt, Replaced, Suspicion
 from pycomms.flight_recorder.analysis._text import ranks_text, runs
 
 _SHOWN = 12
@@ -19,9 +19,8 @@ def to_text(analysis: Analysis, explain: bool = False) -> str:
     """A headline that holds what matters, then what happened and what to do, for each finding."""
     lines: list[str] = []
     if not analysis.findings:
-        lines.append(
-            f"{analysis.verdict.value}: {len(analysis.ranks)} ranks, {analysis.entries} operations, no fault found"
-        )
+        ranks = "1 rank" if len(analysis.ranks) == 1 else f"{len(analysis.ranks)} ranks"
+        lines.append(f"{analysis.verdict.value}: {ranks}, {analysis.entries} operations, no fault found")
     for number, finding in enumerate(analysis.findings):
         if number:
             lines.append("")
@@ -48,7 +47,9 @@ def headline(finding: Finding) -> str:
     text = [" ".join(parts)]
     for place in finding.culprit_sites[:3]:
         at = f" at {place.site}" if place.site.file else ""
-        text.append(f"last op of {_short(place.ranks)}: seq {place.op.sequence}{at}")
+        another = finding.op is not None and place.op.kind != finding.op.kind
+        kind = f" {place.op.kind}" if another else ""
+        text.append(f"last op of {_short(place.ranks)}: seq {place.op.sequence}{kind}{at}")
     if finding.victims:
         text.append("victims: " + ", ".join(f"{one.group.label}[{_short(one.ranks)}]" for one in finding.victims[:8]))
     return "; ".join(text)
@@ -101,12 +102,16 @@ def _explanation(analysis: Analysis) -> Iterable[str]:
         yield f"without a record: {ranks_text(analysis.absent_ranks)}"
     if analysis.edges:
         yield "who waits for whom:"
-        yield from _cut(
-            f"  rank {edge.waiter} in {edge.op.kind} {edge.op.sequence} of {edge.group.label} waits for "
-            + (ranks_text(edge.waits_for) if edge.waits_for else "nobody: all have come")
-            for edge in analysis.edges
-        )
+        disagreed = {(one.group, one.op.sequence) for one in analysis.findings if one.sides and one.op is not None}
+        yield from _cut(_edge(edge, (edge.group, edge.op.sequence) in disagreed) for edge in analysis.edges)
     yield "a rank, or an operation, that waits for nothing else is a root cause; a circle is a deadlock"
+    yield "of ranks that disagree about an operation, those are blamed that are fewer"
+
+
+def _edge(edge: Edge, is_disagreed: bool) -> str:
+    kind, met = ("operation", "all have come, and they disagree") if is_disagreed else (edge.op.kind, "all have come")
+    waits_for = ranks_text(edge.waits_for) if edge.waits_for else f"nobody: {met}"
+    return f"  rank {edge.waiter} in {kind} {edge.op.sequence} of {edge.group.label} waits for {waits_for}"
 
 
 def _cut(lines: Iterable[str]) -> Iterable[str]:

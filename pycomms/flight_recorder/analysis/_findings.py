@@ -93,7 +93,8 @@ def _importance(finding: Finding) -> tuple[object, ...]:
 
 
 _MISMATCH_ADVICE = {
-    Verdict.OP_MISMATCH: "compare the branches that lead to these lines: a condition differs between ranks",
+    Verdict.OP_MISMATCH: "compare the branches that lead to these lines: a condition differs between ranks, or one of "
+    "them has left out a round of a loop (continue, break, less data)",
     Verdict.SIZE_MISMATCH: "check what the size depends on: an uneven last batch, or a configuration that differs",
     Verdict.DTYPE_MISMATCH: "check precision settings and casts: one rank runs with another dtype",
     Verdict.REDOP_MISMATCH: "pass the same reduction on every rank",

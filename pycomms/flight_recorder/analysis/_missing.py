@@ -82,6 +82,15 @@ def _reason(job: Job, wait: Wait, ranks: tuple[int, ...], dead: frozenset[int]) 
             would_decide="a second dump: these records tell neither an operation that hangs from one that ended, "
             "nor when each was written",
         )
+    if unrecorded and 2 * len(ranks) > len(job.groups[wait.group].members):
+        return Reason(
+            verdict=Verdict.INSUFFICIENT_DATA,
+            ranks=(),
+            what=f"of {who}, most of the group, there is no record, and all others have come to {where}",
+            next_step="collect the records of all ranks and hosts: give the folder of the job, not one file of it",
+            confidence=0.4,
+            would_decide=f"the records of {who}",
+        )
     if unrecorded:
         return Reason(
             verdict=Verdict.MISSING_RANK,
