@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 
+from pycomms._config import config
 from pycomms.flight_recorder._command import UNUSABLE
 from pycomms.flight_recorder._jobs import one_job
 from pycomms.flight_recorder._load import Loaded, find_files, load
 from pycomms.flight_recorder._model import Record
+from pycomms.flight_recorder._places import base_folder
 from pycomms.flight_recorder._progress import progress_bar
 from pycomms.flight_recorder._report import to_json, to_text
 from pycomms.flight_recorder._words import printable
 from pycomms.flight_recorder.analysis import Analysis, Verdict, analyze
+from pycomms.flight_recorder.analysis._text import ranks_text
 
 _LONGEST_S = 1e9
+_NAMED = 8
 _FINE, _FAULT, _UNDECIDED = 0, 1, 2
 
 _EXIT_CODES = """\
@@ -33,7 +37,12 @@ exit codes:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXIT_CODES
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="files, folders or patterns: rings, pickles, JSON")
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="files, folders or patterns: rings, pickles, JSON (default: the jobs of this user on this host)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     parser.add_argument("--html", metavar="FILE", help="also write a report that one file holds")
     parser.add_argument("--perfetto", metavar="FILE", help="also write a trace for ui.perfetto.dev")
@@ -77,7 +86,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    files, nothing = find_files(arguments.paths)
+    files, nothing = find_files(arguments.paths or [str(base_folder(config().fr_dir))])
     for path in nothing:
         print(f"pycomms fr analyze: nothing at {path}", file=sys.stderr)
     with progress_bar("reading") as progress:
@@ -93,8 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
     degraded = bool(loaded.unreadable or loaded.refused or nothing)
     warnings = (*loaded.warnings, *(f"nothing at {path}" for path in nothing))
     analysis = analyze(records, warnings, degraded=degraded, patience_ns=arguments.patience)
+    for unknown in _unknown(analysis, arguments.ranks, arguments.groups):
+        print(f"pycomms fr analyze: {unknown}", file=sys.stderr)
     shown = _only(analysis, arguments.ranks, arguments.groups)
-    print(to_json(shown, arguments.explain) if arguments.json else to_text(shown, arguments.explain))
     # A report that is narrowed to nothing would call the job healthy.
     drawn = shown if shown.findings or not analysis.findings else analysis
     for path, writer in ((arguments.html, "_html"), (arguments.perfetto, "_perfetto")):
@@ -105,6 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         except OSError as error:
             print(f"pycomms fr analyze: cannot write {path}: {error.strerror}", file=sys.stderr)
             return UNUSABLE
+    print(to_json(shown, arguments.explain) if arguments.json else to_text(shown, arguments.explain))
     return UNUSABLE if loaded.refused else exit_code(analysis)
 
 
@@ -126,6 +137,18 @@ def _say_why_not(loaded: Loaded) -> None:
     for text in (*loaded.unreadable, *loaded.strays):
         print(f"pycomms fr analyze: {text}", file=sys.stderr)
     print("pycomms fr analyze: no record of any rank to analyze", file=sys.stderr)
+
+
+def _unknown(analysis: Analysis, ranks: frozenset[int] | None, groups: frozenset[str] | None) -> Iterator[str]:
+    """What the command line asks for, and is not there."""
+    known_ranks = {*analysis.ranks, *analysis.absent_ranks}
+    if ranks is not None and not ranks & known_ranks:
+        yield f"--ranks: none of these is in the job, which has {ranks_text(sorted(known_ranks))}"
+    names = {name for group in analysis.groups for name in (group.name, group.description)}
+    if groups is not None and not groups & names:
+        labels = sorted({printable(group.label) for group in analysis.groups})
+        more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""
+        yield f"--groups: none of these is in the job, which has {', '.join(labels[:_NAMED])}{more}"
 
 
 def _only(analysis: Analysis, ranks: frozenset[int] | None, groups: frozenset[str] | None) -> Analysis:

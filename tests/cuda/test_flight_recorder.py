@@ -66,6 +66,7 @@ def write_torchs_dump(rank: int, world: int, folder: str, fault: bool) -> None:
     from torch._C._distributed_c10d import _dump_nccl_trace  # type: ignore[attr-defined]  # not in the stubs
 
     store = context().store("torch's own")
+    torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=world, store=store)
     tensor = torch.ones(4, device="cuda")
     for _ in range(3):
@@ -101,6 +102,7 @@ def test_dumps_of_torchs_own_backend(ranks: Ranks, tmp_path: Path, fault: bool) 
 
 
 def issue_with_torchs_nccl(rank: int, world: int) -> None:
+    torch.cuda.set_device(rank)
     with flight_recorder.attach():
         dist.init_process_group("nccl", rank=rank, world_size=world, store=context().store("torch's own"))
         tensor = torch.ones(4, device="cuda")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,9 +45,40 @@ def test_nothing_to_read_is_3_and_wrong_usage_4(run: Run, tmp_path: Path) -> Non
     (tmp_path / "notes.txt").write_text("nothing", encoding="utf-8")
     assert run(str(tmp_path))[0] == 3
     assert run(str(tmp_path / "missing"))[0] == 3
-    assert run()[0] == 4
     assert run(str(tmp_path), "--ranks", "x")[0] == 4
     assert _command.main(["frobnicate"]) == 4
+
+
+def test_without_a_path_the_records_of_this_host_are_read(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYCOMMS_FR_DIR", str(tmp_path))
+    assert run()[0] == 3
+    (tmp_path / "job").mkdir()
+    write_pickles(CASCADE(), tmp_path / "job")
+    code, out, _ = run()
+    assert code == 1
+    assert out.startswith("MISSING_RANK root ranks [5]")
+
+
+def test_ranks_and_groups_that_are_not_there_are_said(run: Run, tmp_path: Path) -> None:
+    write_pickles(CASCADE(), tmp_path)
+    _, _, err = run(str(tmp_path), "--ranks", "99", "--groups", "none")
+    assert "--ranks: none of these is in the job, which has ranks 0-7" in err
+    assert "--groups: none of these is in the job, which has default_pg, dp0, dp1, " in err
+
+
+def test_a_report_is_written_though_nobody_reads_the_text(tmp_path: Path) -> None:
+    write_pickles(CASCADE(), tmp_path)
+    report = tmp_path / "report.html"
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [sys.executable, "-m", "pycomms", "fr", "analyze", str(tmp_path), "--html", str(report)]
+        subprocess.run(command, stdout=writer, timeout=60, check=False)
+    finally:
+        os.close(writer)
+    assert report.stat().st_size > 0
 
 
 def test_the_headline(run: Run, tmp_path: Path) -> None:
