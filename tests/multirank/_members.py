@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -46,8 +46,10 @@ class Answers:
 class Members:
     """`count` processes, numbered from 0. Use it in a `with` statement: it ends them all, whatever happens."""
 
-    def __init__(self, ranks: Ranks, count: int, *, timeout: float = 90.0) -> None:
-        self._run = ranks.start(steps.follow, world=count, init=False, fresh=True, timeout=timeout)
+    def __init__(
+        self, ranks: Ranks, count: int, *, timeout: float = 90.0, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._run = ranks.start(steps.follow, world=count, init=False, fresh=True, timeout=timeout, env=env)
         self._count = count
         self._dead: set[int] = set()
         self._uuids = itertools.count(1000)
