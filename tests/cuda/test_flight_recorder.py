@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _coalescing_manager
+from torch.torch_version import TorchVersion
 
 from pycomms import flight_recorder
 from pycomms.flight_recorder._load import load
@@ -67,7 +68,9 @@ def write_torchs_dump(rank: int, world: int, folder: str, fault: bool) -> None:
 
     store = context().store("torch's own")
     torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", rank=rank, world_size=world, store=store)
+    # With torch 2.15 nccl is another backend, which that recorder does not know of.
+    own = "nccl" if TorchVersion(torch.__version__) < "2.15" else "nccl-legacy"
+    dist.init_process_group(own, rank=rank, world_size=world, store=store)
     tensor = torch.ones(4, device="cuda")
     for _ in range(3):
         dist.all_reduce(tensor)
