@@ -16,6 +16,7 @@ from pycomms.flight_recorder.analysis._mismatch import Mismatch
 from pycomms.flight_recorder.analysis._missing import describe_missing
 from pycomms.flight_recorder.analysis._places import sites_at, victims
 from pycomms.flight_recorder.analysis._result import Finding, OpRef, Verdict
+from pycomms.flight_recorder.analysis._rounds import rounds_before
 from pycomms.flight_recorder.analysis._text import ranks_text
 
 
@@ -93,8 +94,7 @@ def _importance(finding: Finding) -> tuple[object, ...]:
 
 
 _MISMATCH_ADVICE = {
-    Verdict.OP_MISMATCH: "compare the branches that lead to these lines: a condition differs between ranks, or one of "
-    "them has left out a round of a loop (continue, break, less data)",
+    Verdict.OP_MISMATCH: "compare the branches that lead to these lines: a condition differs between ranks",
     Verdict.SIZE_MISMATCH: "check what the size depends on: an uneven last batch, or a configuration that differs",
     Verdict.DTYPE_MISMATCH: "check precision settings and casts: one rank runs with another dtype",
     Verdict.REDOP_MISMATCH: "pass the same reduction on every rank",
@@ -121,6 +121,11 @@ def _mismatch(job: Job, root: Root, mismatch: Mismatch) -> Finding:
     else:
         what = f"the ranks of {group.ref.label} disagree about operation {mismatch.sequence}: {sides}"
         advice = _MISMATCH_ADVICE[verdict]
+    if verdict is Verdict.OP_MISMATCH and minority:
+        rounds = rounds_before(job, mismatch.group, mismatch.sequence, usual[0], minority)
+        if rounds is not None:
+            what += f"; {rounds.seen(usual)}"
+            advice += f"; or {rounds.advice(minority)}"
     if not minority and not mismatch.skipped:
         what += "; as many on one side as on the other, so neither is taken for wrong"
     everyone = [rank for rank in sorted(group.lanes) if rank not in minority]

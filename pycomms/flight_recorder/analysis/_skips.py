@@ -28,7 +28,7 @@ def _between(job: Job, odd: Lane, usual: Lane) -> OpRef | None:
     start = max(odd.first + odd.shift, usual.first + usual.shift)
     if gap <= 0 or not len(odd.rows) or not len(usual.rows):
         return None
-    own, theirs = _steps(job, odd, start), _steps(job, usual, start)
+    own, theirs = steps(job, odd, start), steps(job, usual, start)
     if len(theirs) - len(own) != gap or not len(own):
         return None
     unlike = np.flatnonzero(own != theirs[: len(own)])
@@ -43,7 +43,7 @@ def _between(job: Job, odd: Lane, usual: Lane) -> OpRef | None:
     return OpRef(kind=job.signatures[usual.signatures[where]].kind, sequence=start + first)
 
 
-def _steps(job: Job, lane: Lane, start: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def steps(job: Job, lane: Lane, start: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """What was issued from where, as numbers that are comparable between ranks."""
     record = lane.record
     chosen = lane.sequences + lane.shift >= start
