@@ -184,20 +184,6 @@ CAPABILITIES = (
         page="flight_recorder.md",
     ),
     Capability(
-        name="left_blocks",
-        what="an exception that leaves `_coalescing_manager` ends the block",
-        needs=(
-            EXTENSION,
-            Need(
-                text="Python 3.11",
-                missing="Python 3.10 does not tell that the block was left",
-                is_met=lambda i: i.python >= (3, 11),
-            ),
-        ),
-        otherwise="make a new group after such an exception",
-        page="errors.md",
-    ),
-    Capability(
         name="gather_single",
         what="`dist.gather_into_tensor`",
         needs=(EXTENSION, _of_torch("2.14", "torch.distributed:gather_into_tensor", "`gather_into_tensor`")),

@@ -97,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         _say_why_not(loaded)
         return UNUSABLE
     records, others = one_job(loaded.records)
+    loaded = dataclasses.replace(loaded, records=tuple(records))  # warnings are of this job's
     if others:
         print(f"pycomms fr analyze: {_of_several(records, others)}", file=sys.stderr)
     degraded = bool(loaded.unreadable or loaded.refused or nothing)
@@ -107,6 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
     shown = _only(analysis, arguments.ranks, arguments.groups)
     # A report that is narrowed to nothing would call the job healthy.
     drawn = shown if shown.findings or not analysis.findings else analysis
+    unwritten = False
     for path, writer in ((arguments.html, "_html"), (arguments.perfetto, "_perfetto")):
         if not path:
             continue
@@ -114,9 +116,9 @@ def run(arguments: argparse.Namespace) -> int:
             import_module(f"pycomms.flight_recorder.{writer}").write(path, records, drawn)
         except OSError as error:
             print(f"pycomms fr analyze: cannot write {path}: {error.strerror}", file=sys.stderr)
-            return UNUSABLE
+            unwritten = True
     print(to_json(shown, arguments.explain) if arguments.json else to_text(shown, arguments.explain))
-    return UNUSABLE if loaded.refused else exit_code(analysis)
+    return UNUSABLE if loaded.refused or unwritten else exit_code(analysis)
 
 
 def _of_several(records: Sequence[Record], others: Sequence[str]) -> str:

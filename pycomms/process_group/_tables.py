@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import TYPE_CHECKING
 from weakref import WeakSet, ref
 
@@ -15,8 +18,6 @@ from torch.distributed import distributed_c10d as c10d
 from pycomms import _C
 
 if TYPE_CHECKING:
-    from types import GeneratorType
-
     from torch.distributed.distributed_c10d import GroupName
 
     Block = GeneratorType[object, None, None]
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _DEVICES = ("cpu", "cuda")
 _apart: WeakSet[dist.ProcessGroup] = WeakSet()
-
 _open_blocks: set[ref[Block]] = set()
 
 
@@ -129,6 +129,14 @@ def own_backend(group: dist.ProcessGroup) -> _C.Backend | None:
     """Ours, if the group has it. It is one for all devices."""
     backends = [group._get_backend(device) for device in group._device_types]
     return next((backend for backend in backends if isinstance(backend, _C.Backend)), None)
+
+
+def block_of_caller() -> ref[Block] | None:
+    """For our C++: the generator behind a ``with`` that it was called in. None: it was called elsewhere."""
+    frame = sys._getframe(1)
+    entering = None if frame.f_back is None else frame.f_back.f_locals.get("self")
+    block = entering.gen if isinstance(entering, contextlib._GeneratorContextManager) else None
+    return ref(block) if isinstance(block, GeneratorType) and block.gi_frame is frame else None
 
 
 def forget_block_when_left(block: Block) -> None:

@@ -4,7 +4,6 @@ exception.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -194,7 +193,6 @@ def refused_batch(rank: int, world: int, device: str) -> None:
         assert tensor.tolist() == [float(world)] * 8
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python does not tell whether a frame belongs to a generator")
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_what_follows_a_refused_batch_is_not_put_aside(ranks: Ranks, device: str) -> None:
     ranks.run(refused_batch, device, world=2)

@@ -49,7 +49,6 @@ def test_without_anything_of_torch_the_core_is_there() -> None:
         "cpu_tensors",
         "windows",
         "recorder_free_lines",
-        "left_blocks",
     ]
     assert found["torch_windows"] == ["torch 2.14"]
     assert found["gpu_split"] == ["a GPU", "torch 2.14"]
@@ -60,7 +59,6 @@ def test_older_nccl_and_python() -> None:
     fake.nccl = {"", "ncclCommRegister"}
     found = missing(fake)
     assert (found["gpu_tensors"], found["gpu_memory_pools"], found["gpu_revoke"]) == ([], [], ["NCCL 2.29"])
-    assert found["left_blocks"] == ["Python 3.11"]
 
 
 def test_names_and_pages_are_such_as_there_are() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,7 +61,6 @@ def leave_block_by_exception(device: torch.device, tensor: torch.Tensor, raised_
 
 
 @pytest.mark.nccl2_only("gloo does not coalesce")
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python does not tell whether a frame belongs to a generator")
 @pytest.mark.parametrize("raised_by_us", [True, False])
 def test_a_block_that_an_exception_leaves_takes_nothing_more(ranks: Ranks, raised_by_us: bool) -> None:
     ranks.run(check_abandoned_block, world=2, raised_by_us=raised_by_us, timeout=30.0)

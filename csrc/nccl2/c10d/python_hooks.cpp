@@ -17,6 +17,8 @@ bool is_main_thread() {
   return main;
 }
 
+pybind11::object tables() { return pybind11::module_::import("pycomms.process_group._tables"); }
+
 }  // namespace
 
 bool interpreter_is_up() {
@@ -57,14 +59,11 @@ std::shared_ptr<void> keep_python_object(void* object) {
 
 CallerScope CallerScope::of_caller() {
   CallerScope scope;
-#if PY_VERSION_HEX >= 0x030B0000
   if (!interpreter_is_up()) return scope;
   const pybind11::gil_scoped_acquire gil;
-  PyFrameObject* frame = PyEval_GetFrame();  // borrowed
-  if (frame == nullptr) return scope;
-  const auto generator = pybind11::reinterpret_steal<pybind11::object>(PyFrame_GetGenerator(frame));
-  if (generator) scope.generator_ = keep_python_object(pybind11::weakref(generator).release().ptr());
-#endif
+  if (PyEval_GetFrame() == nullptr) return scope;  // a thread of C++
+  pybind11::object generator = tables().attr("block_of_caller")();
+  if (!generator.is_none()) scope.generator_ = keep_python_object(generator.release().ptr());
   return scope;
 }
 
@@ -83,7 +82,7 @@ void CallerScope::tell_tables(const char* what) const {
   if (generator_ == nullptr || !interpreter_is_up()) return;
   const pybind11::gil_scoped_acquire gil;
   const pybind11::object generator = pybind11::handle(static_cast<PyObject*>(generator_.get()))();
-  pybind11::module_::import("pycomms.process_group._tables").attr(what)(generator);
+  tables().attr(what)(generator);
 }
 
 }  // namespace pycomms::c10d_backend

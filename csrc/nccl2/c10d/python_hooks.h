@@ -30,7 +30,7 @@ class ReleaseGil {
 std::shared_ptr<void> keep_python_object(void* object);
 
 // The generator that calls us, such as the one behind `with _coalescing_manager():`. An exception in the `with` block ends
-// it without a further call of ours. Python 3.10 does not tell: there, and for callers of another kind, it never ends.
+// it without a further call of ours. For callers of another kind it never ends.
 class CallerScope {
  public:
   CallerScope() = default;

@@ -41,26 +41,21 @@ class Rounds:
 
 def rounds_before(job: Job, group: int, sequence: int, usual: int, odd: Sequence[int]) -> Rounds | None:
     """The loop in which `usual` goes on with the operation of that number, and in which `odd` were before it."""
-    before = {rank: _before(job, group, sequence, rank) for rank in (usual, *odd)}
-    theirs = before[usual]
-    lane = job.groups[group].lanes[usual]
-    at = lane.at(sequence - lane.shift)
-    if at is None:
-        return None
-    now = int(steps(job, lane, sequence)[0])
+    theirs, now = _until(job, group, usual, sequence)
+    others = [_until(job, group, rank, sequence)[0] for rank in odd]
     for size in range(1, min(_LONGEST, len(theirs) // _FEWEST) + 1):
-        if theirs[-size] == now and (theirs[-size:] == theirs[-2 * size : -size]).all():
-            count = _repeats(theirs, size)
-            shown = _FEWEST * size
-            if count >= _FEWEST and all(np.array_equal(before[rank][-shown:], theirs[-shown:]) for rank in odd):
-                return Rounds(operations=size, count=count)
+        count = _repeats(theirs, size) if theirs[-size] == now else 0
+        shown = _FEWEST * size
+        if count >= _FEWEST and all(np.array_equal(own[-shown:], theirs[-shown:]) for own in others):
+            return Rounds(operations=size, count=count)
     return None
 
 
-def _before(job: Job, group: int, sequence: int, rank: int) -> npt.NDArray[np.int64]:
+def _until(job: Job, group: int, rank: int, sequence: int) -> tuple[npt.NDArray[np.int64], int | None]:
+    """What a rank issued before the operation with that number, and that; None: it is not in its record."""
     lane = job.groups[group].lanes[rank]
-    every = steps(job, lane, 0)
-    return every[lane.sequences + lane.shift < sequence]
+    issued, at = steps(job, lane, 0), lane.at(sequence - lane.shift)
+    return (issued, None) if at is None else (issued[:at], int(issued[at]))
 
 
 def _repeats(issued: npt.NDArray[np.int64], size: int) -> int:

@@ -22,13 +22,19 @@ class Scratch:
         base = Path(tempfile.gettempdir())
         for old in base.glob(f"{prefix}*"):
             _remove_if_left(old)
-        while True:
-            self.folder = Path(tempfile.mkdtemp(prefix=prefix))
-            self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-            if self.folder.exists():
-                return
-            os.close(self._lock)  # an agent that was starting too has taken it for one that was left
+        while not self._has_taken(Path(tempfile.mkdtemp(prefix=prefix))):
+            pass
+
+    def _has_taken(self, folder: Path) -> bool:
+        """False: an agent that was starting too has taken it for one that was left."""
+        self.folder = folder
+        self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with suppress(BlockingIOError):
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if folder.exists():
+                return True
+        os.close(self._lock)
+        return False
 
     def token(self) -> Path:
         """A new one, in a file that only this user can read."""

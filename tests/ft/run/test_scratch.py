@@ -32,7 +32,7 @@ def test_agents_that_start_at_once_have_a_folder_each(base: Path, monkeypatch: p
     lock = fcntl.flock
 
     def flock(file: int, how: int) -> None:
-        if not others and how == fcntl.LOCK_EX:
+        if not others and how & fcntl.LOCK_EX:
             monkeypatch.setattr(fcntl, "flock", lock)
             others.append(Scratch())
         lock(file, how)
