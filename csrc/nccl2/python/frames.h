@@ -6,6 +6,7 @@
 #pragma once
 
 #include <Python.h>
+#include <frameobject.h>  // Python 3.10 has not all of frames in the other
 
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000 && !defined(Py_GIL_DISABLED)
 #define PYCOMMS_WALKS_FRAMES 1
