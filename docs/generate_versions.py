@@ -1,8 +1,8 @@
 """Writes docs/versions.md, what needs what: python docs/generate_versions.py [--check] [--take result.json]
 
 From the table in pycomms/doctor/capabilities.py and from docs/versions.json, in which --take keeps what
-`python -m tests.matrix` has found with one torch. With --check nothing is written, and the exit status says whether
-the page is up to date.
+`python -m tests.matrix` has found with one torch and one Python. With --check nothing is written, and the exit status
+says whether the page is up to date.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ packages are left out of them, for they are not torch's.
 TESTS = """
 ## Tests passed
 
-`python -m tests.matrix torch==2.14.1` runs in a fresh clone what a newcomer with that torch runs: `make setup`, `make
-demo` and `make test`. Each cell is the number of tests that passed (of C++: of programs with tests); behind it what was
-skipped, for instance because it needs a newer torch, and what failed.
+`python -m tests.matrix torch==2.14.1 --python python3.11` runs in a fresh clone what a newcomer with that torch runs:
+`make setup`, `make demo` and `make test`. Each cell is the number of tests that passed (of C++: of programs with
+tests); behind it what was skipped, for instance because it needs a newer torch, and what failed. "Not run" are with
+`--targets` the steps in which there is no Python, such as the tests in C++.
 
 """
 END = """
@@ -43,28 +44,44 @@ This page is made by `make docs` from `pycomms/doctor/capabilities.py` and `docs
 """
 
 
-class Result(TypedDict):
-    """Of one torch."""
+class Run(TypedDict):
+    """With one torch and one Python."""
 
-    missing: dict[str, list[str]]  # of each capability by name, the needs that are not met
     where: str  # interpreter and machine
     took: dict[str, int]  # seconds by target of make
     steps: dict[str, dict[str, int]]  # of make test: passed, failed, skipped
 
 
-def page(found: Mapping[str, Result]) -> str:
+class Found(TypedDict):
+    """With one torch."""
+
+    missing: dict[str, list[str]]  # of each capability by name, the needs that are not met
+    runs: dict[str, Run]  # by version of Python, such as 3.11
+
+
+def page(found: Mapping[str, Found]) -> str:
     """found: by version of torch."""
-    versions = [f"torch {version}" for version in found]
+    titles = [f"torch {version}" for version in found]
     missing = [one["missing"] for one in found.values()]
-    capabilities = _table(["", "needs", *versions, "without it"], [_cells(one, missing) for one in CAPABILITIES])
-    names = list(dict.fromkeys(name for one in found.values() for name in one["steps"]))
-    rows = [[name, *(_count(one["steps"].get(name)) for one in found.values())] for name in names]
+    capabilities = _table(["", "needs", *titles, "without it"], [_cells(one, missing) for one in CAPABILITIES])
+    pythons = sorted({python for one in found.values() for python in one["runs"]}, key=_numbers, reverse=True)
+    return INTRODUCTION + capabilities + TESTS + "\n".join(_passed(found, python) for python in pythons) + END
+
+
+def _passed(found: Mapping[str, Found], python: str) -> str:
+    """With one Python: a column for each torch that ran with it."""
+    runs = {version: one["runs"][python] for version, one in found.items() if python in one["runs"]}
+    names = dict.fromkeys(name for one in found.values() for run in one["runs"].values() for name in run["steps"])
+    rows = [[name, *(_count(run["steps"].get(name)) for run in runs.values())] for name in names]
     rows += [
-        [f"`make {target}`", *(f"{one['took'][target]} s" for one in found.values())]
+        [
+            f"`make {target}`",
+            *(f"{run['took'][target]} s" if target in run["took"] else "not run" for run in runs.values()),
+        ]
         for target in ("setup", "demo", "test")
     ]
-    rows.append(["with", *(one["where"] for one in found.values())])
-    return INTRODUCTION + capabilities + TESTS + _table(["", *versions], rows) + END
+    rows.append(["with", *(run["where"] for run in runs.values())])
+    return f"### Python {python}\n\n" + _table(["", *(f"torch {version}" for version in runs)], rows)
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -104,21 +121,29 @@ def _label(version: str) -> str:
     return version if version.endswith("+cpu") else version.partition("+")[0]
 
 
-def take(found: Mapping[str, Result], result: Path) -> dict[str, Result]:
+def take(found: Mapping[str, Found], result: Path) -> dict[str, Found]:
     """With what a run of tests.matrix has found; newer versions come first."""
     said = json.loads(result.read_text())
     doctor = said["doctor"]
     if any(one["available"] is None for one in doctor["capabilities"].values()):
         raise SystemExit(f"{result}: torch and the extension did not work there")
-    taken: Result = {
-        "missing": {name: one["missing"] for name, one in doctor["capabilities"].items()},
-        "where": said["where"],
+    label = _label(doctor["torch"])
+    python = ".".join(said["python"].split(".")[:2])
+    run: Run = {
+        "where": f"Python {said['python']}, {said['cores']} cores",
         "took": {target: one["seconds"] for target, one in said["took"].items()},
         "steps": said["steps"],
     }
-    more = {**found, _label(doctor["torch"]): taken}
-    newest_first = sorted(more, key=lambda version: [*map(int, re.findall(r"\d+", version))], reverse=True)
-    return {version: more[version] for version in newest_first}
+    taken: Found = {
+        "missing": {name: one["missing"] for name, one in doctor["capabilities"].items()},
+        "runs": {**(found[label]["runs"] if label in found else {}), python: run},
+    }
+    more = {**found, label: taken}
+    return {version: more[version] for version in sorted(more, key=_numbers, reverse=True)}
+
+
+def _numbers(version: str) -> list[int]:
+    return [*map(int, re.findall(r"\d+", version))]
 
 
 def main() -> int:
@@ -126,7 +151,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--take", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    found: dict[str, Result] = json.loads(FOUND.read_text())
+    found: dict[str, Found] = json.loads(FOUND.read_text())
     if arguments.take:
         found = take(found, arguments.take)
         FOUND.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,7 +1,8 @@
 """python -m tests.matrix torch==2.13.0: all that a newcomer with that torch runs, in a fresh clone of the last commit.
 
 make setup, make demo and make test (every step of it, also after one that fails), each timed; then what
-`pycomms doctor` finds there. All of it goes to FOLDER/output.txt as it comes, and as numbers to FOLDER/result.json,
+`pycomms doctor` finds there. --targets names other targets of make, such as those steps of make test that a version of
+Python can matter to. All of it goes to FOLDER/output.txt as it comes, and as numbers to FOLDER/result.json,
 which `docs/generate_versions.py --take` puts into the tables of docs/versions.md.
 """
 
@@ -32,14 +33,14 @@ class Took(TypedDict):
 def main() -> int:
     options = _parse()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    folder: Path = options.folder or _ROOT / "out" / "matrix" / options.torch
+    folder: Path = options.folder or _ROOT / "out" / "matrix" / f"{options.torch}-{Path(options.python).name}"
     folder.mkdir(parents=True)
     clone = folder / "clone"
     subprocess.run(["git", "clone", "--quiet", str(_ROOT), str(clone)], timeout=300, check=True)
     settings = [f"TORCH={options.torch}", f"PYTHON={options.python}"]
     took: dict[str, Took] = {}
     with (folder / "output.txt").open("w") as output:
-        for target in ("setup", "demo", "test"):
+        for target in ("setup", *options.targets):
             command = ["make", "--keep-going", target, *settings]
             took[target] = _run(command, clone, output, timeout=60.0 * options.minutes)
             print(f"make {target}: {took[target]['seconds']} s, exit status {took[target]['status']}", flush=True)
@@ -48,8 +49,8 @@ def main() -> int:
     found = counts((folder / "output.txt").read_text(errors="replace").splitlines())
     doctor = json.loads(_ask(clone, "-m", "pycomms", "doctor", "--json"))
     python = _ask(clone, "-c", "import platform; print(platform.python_version())").strip()
-    where = f"Python {python}, {len(os.sched_getaffinity(0))} cores"
-    result = {"where": where, "doctor": doctor, "took": took, "steps": as_json(found)}
+    cores = len(os.sched_getaffinity(0))
+    result = {"python": python, "cores": cores, "doctor": doctor, "took": took, "steps": as_json(found)}
     (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     for step, count in found.items():
         print(f"{step}: {count.passed} passed, {count.failed} failed, {count.skipped} skipped")
@@ -115,8 +116,11 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("torch", help="a requirement, such as torch==2.13.0")
     parser.add_argument("--python", default="python3", help="the interpreter to make .venv from")
-    parser.add_argument("--folder", type=Path, help="new; default: out/matrix/TORCH")
-    parser.add_argument("--minutes", type=float, default=90.0, help="at most, for each of the three")
+    parser.add_argument("--folder", type=Path, help="new; default: out/matrix/TORCH-PYTHON")
+    parser.add_argument("--minutes", type=float, default=90.0, help="at most, for each target")
+    parser.add_argument(
+        "--targets", nargs="+", default=["demo", "test"], help="of make, behind setup (default: %(default)s)"
+    )
     return parser.parse_args()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,22 +50,14 @@ def test_folders_that_another_rank_removes_meanwhile(tmp_path: Path, monkeypatch
     old = _file(tmp_path / "a", f"rank0.{_NOBODY}.ring", _places.KEEP_SECONDS + 1, now)
     (tmp_path / "gone").mkdir()
     (tmp_path / "zero").write_text("a file among the folders")
-    scandir, listdir = os.scandir, os.listdir
+    iterdir = Path.iterdir
 
-    def meanwhile(folder: str | Path) -> None:
-        if Path(folder) == tmp_path / "gone" and Path(folder).exists():
-            Path(folder).rmdir()
+    def when_it_is_gone(folder: Path) -> Iterator[Path]:
+        if folder == tmp_path / "gone":
+            folder.rmdir()
+        return iterdir(folder)
 
-    def scan(folder: str | Path) -> object:
-        meanwhile(folder)
-        return scandir(folder)
-
-    def names(folder: str | Path) -> list[str]:
-        meanwhile(folder)
-        return listdir(folder)
-
-    monkeypatch.setattr(os, "scandir", scan)
-    monkeypatch.setattr(os, "listdir", names)
+    monkeypatch.setattr(Path, "iterdir", when_it_is_gone)
     _places.clean_up(tmp_path, now)
     assert not old.exists()
     assert not (tmp_path / "gone").exists()

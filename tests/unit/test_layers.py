@@ -10,6 +10,7 @@ import pytest
 from ._layers import LAYERS, Violation, environment_readers, import_violations, imports_of, include_violations, layer_of
 
 ROOT = Path(__file__).parents[2]
+TOML = {"tomllib", "tomli"}  # Python 3.10 has only the second one, and does not know of the first
 
 
 def read(folder: Path, *, relative_to: Path, suffixes: set[str]) -> dict[str, str]:
@@ -35,7 +36,7 @@ def test_pycomms_imports_only_what_it_declares() -> None:
     allowed = {"pycomms", "torch", "numpy", "typing_extensions", *sys.stdlib_module_names}
     extra = {
         "pycomms/flight_recorder/_live.py": {"rich"},  # an extra: without it the table is plain text
-        "pycomms/chaos/_plans.py": {"tomli"},  # on Python 3.10, which has no tomllib
+        "pycomms/chaos/_plans.py": TOML,
         "pycomms/process_group/_mpi.py": {"mpi4py"},  # an extra, so it is imported where it is asked for
         "pycomms/bench/plot.py": {"matplotlib"},  # likewise
     }
@@ -87,7 +88,7 @@ def test_chaos_decides_without_the_world() -> None:
 def test_controller_of_chaos_needs_no_torch() -> None:
     sources = read(ROOT / "pycomms" / "chaos", relative_to=ROOT, suffixes={".py"})
     sources.pop("pycomms/chaos/workload.py")  # a program of a job
-    violations = import_violations(sources, {"pycomms", "tomli", *sys.stdlib_module_names})
+    violations = import_violations(sources, {"pycomms", *TOML, *sys.stdlib_module_names})
     assert not violations, show(violations)
 
 
