@@ -80,7 +80,7 @@ $(VARIANTS): $(VENV)/.stamp-torch
 
 multirank: setup
 	$(say) "multirank tests"
-	$(PY) -m pytest -q tests/multirank
+	$(PY) -m pytest -q --numprocesses 2 --dist worksteal tests/multirank
 
 # Jobs of real processes, with the coordinator in the test, behind a socket, or under `pycomms run`.
 ft: setup

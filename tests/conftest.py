@@ -10,6 +10,7 @@ import signal
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,23 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if RECORDS in config.stash:
         shutil.rmtree(config.stash[RECORDS], ignore_errors=True)
         del os.environ["PYCOMMS_FR_DIR"]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of xdist has the process that it works for show what it counted."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        checked, figures = config.stash[CHECKED], config.stash[FIGURES]
+        config.workeroutput["counted"] = (dict(checked), figures)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    config: pytest.Config = node.config
+    checked, figures = getattr(node, "workeroutput", {}).get("counted", ({}, []))
+    everywhere: Counter[str] = config.stash[CHECKED]
+    everywhere.update(checked)
+    config.stash[FIGURES].extend(figures)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

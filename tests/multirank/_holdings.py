@@ -49,11 +49,12 @@ def _name_of(task: Path) -> str:
 
 
 def shared_memory() -> set[str]:
-    """The names of what lies there and is ours, by its name: other programs of the machine come and go. Not the flight
-    recorder's folders: each run of the tests has one.
+    """The names of what lies there and is ours, by its name: other programs of the machine come and go. Not the folders
+    of the flight recorder, each run of the tests has one, nor those of `pycomms bench`, which its own test counts: both
+    may come and go in other tests at the same time.
     """
     names = {path.name for path in Path("/dev/shm").iterdir()}
-    return {name for name in names if "pycomms" in name and not name.startswith("pycomms-fr-")}
+    return {name for name in names if "pycomms" in name and not name.startswith(("pycomms-fr-", "pycomms-bench-"))}
 
 
 def _entries(folder: str) -> int:
